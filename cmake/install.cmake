@@ -1,0 +1,1 @@
+# Filled in with find_package(rowmax) and pkg-config.

@@ -1,0 +1,179 @@
+// Params: what a kernel knows. Every layout and mask of the API is normalised into rows and segments here,
+// once, by problem.cpp. Plain data with inline accessors, so that files compiled for one
+// instruction set can include it without leaking code.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "rowmax/tensor.hpp"
+
+namespace rowmax::core {
+
+/// A mask of any type; absent when data is null. Strides in elements.
+struct Mask {
+    const void* data = nullptr;
+    DType dtype = DType::boolean;
+    std::int64_t stride_outer = 0;
+    std::int64_t stride_inner = 0;
+    std::int64_t stride_token = 0;
+};
+
+/// The tokens of one item: `length` rows, row t at data + t * row_stride bytes.
+struct Segment {
+    const std::byte* data = nullptr;
+    std::int64_t length = 0;
+    std::int64_t first_row = 0;    ///< counted in rows of a contiguous [.., d] gradient buffer
+    std::int64_t mask_offset = 0;  ///< elements into the mask
+};
+
+enum class SegmentKind : std::uint8_t { strided, offsets, ranges };
+
+/// One side of a problem: how tokens group into items.
+struct Segments {
+    const std::byte* data = nullptr;
+    std::int64_t row_stride = 0;    ///< bytes between tokens
+    std::int64_t count = 0;         ///< items
+    std::int64_t total_rows = 0;    ///< token rows of the storage (numel / d)
+    std::int64_t max_length = 0;    ///< longest item; the query side's Lq, padded
+    SegmentKind kind = SegmentKind::strided;
+    // strided: item i = (i / inner, i % inner)
+    std::int64_t inner = 1;
+    std::int64_t stride_outer = 0;  ///< bytes
+    std::int64_t stride_inner = 0;  ///< bytes
+    std::int64_t length = 0;
+    // offsets: [count + 1] starts; ranges: [count] starts and [count] lengths
+    const void* starts = nullptr;
+    const void* lengths = nullptr;
+    bool wide_starts = false;   ///< int64 rather than int32
+    bool wide_lengths = false;
+    Mask mask;
+
+    [[nodiscard]] Segment at(std::int64_t item) const;
+    [[nodiscard]] bool keeps(const Segment& segment, std::int64_t token) const;
+};
+
+enum class PairKind : std::uint8_t { cross, grouped, zipped, list };
+
+/// Which pairs are scored. pair p of `count` is (query(p), document(p)).
+struct Pairs {
+    PairKind kind = PairKind::cross;
+    std::int64_t count = 0;
+    std::int64_t width = 1;      ///< cross: documents; grouped: candidates a query
+    const void* list_q = nullptr;
+    const void* list_d = nullptr;
+    bool wide_q = false;
+    bool wide_d = false;
+    std::int64_t query_count = 0;     ///< list entries are clamped to these
+    std::int64_t document_count = 0;
+
+    [[nodiscard]] std::int64_t query(std::int64_t p) const;
+    [[nodiscard]] std::int64_t document(std::int64_t p) const;
+};
+
+struct Params {
+    DType dtype = DType::f32;
+    std::int64_t dim = 0;
+    Segments q;
+    Segments d;
+    Pairs pairs;
+    bool normalize = false;
+    bool high_precision_only = true;  ///< Precision::highest
+    bool wants_index = false;
+    bool backward = false;
+    int threads = 0;
+};
+
+/// Contiguous results. index and similarity are [pairs, q.max_length]; null when not wanted.
+/// Scores and similarities are double for f64 tokens, else float.
+struct Outputs {
+    void* scores = nullptr;
+    std::int32_t* index = nullptr;
+    void* similarity = nullptr;
+};
+
+/// Inputs and results of the backward pass. Gradients are contiguous, in the tokens' type, one row per
+/// token row of the storage; null when not wanted.
+struct Gradients {
+    const std::int32_t* index = nullptr;  ///< [pairs, q.max_length]
+    const void* scores = nullptr;         ///< [pairs], double for f64 tokens, else float
+    void* q = nullptr;
+    void* d = nullptr;
+};
+
+namespace detail {
+
+inline std::int64_t read_int(const void* data, bool wide, std::int64_t i) {
+    return wide ? static_cast<const std::int64_t*>(data)[i] : std::int64_t{static_cast<const std::int32_t*>(data)[i]};
+}
+
+inline std::int64_t clamp(std::int64_t value, std::int64_t low, std::int64_t high) {
+    return value < low ? low : (value > high ? high : value);
+}
+
+}  // namespace detail
+
+// Offsets that lie (validate off) are clamped to the storage: never a read out of bounds.
+inline Segment Segments::at(std::int64_t item) const {
+    Segment s;
+    if (kind == SegmentKind::strided) {
+        const std::int64_t outer = item / inner;
+        const std::int64_t in = item % inner;
+        s.data = data + outer * stride_outer + in * stride_inner;
+        s.length = length;
+        s.first_row = item * length;
+        s.mask_offset = outer * mask.stride_outer + in * mask.stride_inner;
+        return s;
+    }
+    const std::int64_t first = detail::clamp(detail::read_int(starts, wide_starts, item), 0, total_rows);
+    std::int64_t size = 0;
+    if (kind == SegmentKind::offsets) {
+        size = detail::clamp(detail::read_int(starts, wide_starts, item + 1), 0, total_rows) - first;
+    } else {
+        size = detail::read_int(lengths, wide_lengths, item);
+    }
+    s.data = data + first * row_stride;
+    s.length = detail::clamp(size, 0, total_rows - first);
+    s.first_row = first;
+    return s;
+}
+
+inline bool Segments::keeps(const Segment& segment, std::int64_t token) const {
+    if (mask.data == nullptr) return true;
+    const std::int64_t i = segment.mask_offset + token * mask.stride_token;
+    switch (mask.dtype) {
+        case DType::f16:
+        case DType::bf16: return (static_cast<const std::uint16_t*>(mask.data)[i] & 0x7fffU) != 0;
+        case DType::f32: return static_cast<const float*>(mask.data)[i] != 0.0F;
+        case DType::f64: return static_cast<const double*>(mask.data)[i] != 0.0;
+        case DType::i16: return static_cast<const std::int16_t*>(mask.data)[i] != 0;
+        case DType::i32: return static_cast<const std::int32_t*>(mask.data)[i] != 0;
+        case DType::i64: return static_cast<const std::int64_t*>(mask.data)[i] != 0;
+        case DType::i8:
+        case DType::u8:
+        case DType::boolean: break;
+    }
+    return static_cast<const std::uint8_t*>(mask.data)[i] != 0;
+}
+
+inline std::int64_t Pairs::query(std::int64_t p) const {
+    switch (kind) {
+        case PairKind::cross:
+        case PairKind::grouped: return p / width;
+        case PairKind::zipped: return p;
+        case PairKind::list: break;
+    }
+    return detail::clamp(detail::read_int(list_q, wide_q, p), 0, query_count - 1);
+}
+
+inline std::int64_t Pairs::document(std::int64_t p) const {
+    switch (kind) {
+        case PairKind::cross: return p % width;
+        case PairKind::grouped:
+        case PairKind::zipped: return p;
+        case PairKind::list: break;
+    }
+    return detail::clamp(detail::read_int(list_d, wide_d, p), 0, document_count - 1);
+}
+
+}  // namespace rowmax::core

@@ -1,0 +1,28 @@
+// Validation, all of it, in one place: a ScoreRequest of any layout becomes Params, or an Error that names the argument
+// and the values.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "core/params.hpp"
+#include "rowmax/maxsim.hpp"
+
+namespace rowmax::core {
+
+/// Params plus the copies they may point into (views with a negative or non-unit last stride).
+struct Problem {
+    Params params;
+    ResultShape shape;
+    std::vector<std::unique_ptr<std::byte[]>> copies;
+};
+
+Problem make_problem(const ScoreRequest& request);
+
+/// Checks that result views fit the problem and returns their raw form.
+Outputs check_outputs(const Problem& problem, const ScoreOutputs& outputs);
+Gradients check_gradients(const Problem& problem, const ScoreRequest& request, const TensorView& index,
+                          const TensorView& grad_scores, const TensorView& grad_q, const TensorView& grad_d);
+
+}  // namespace rowmax::core

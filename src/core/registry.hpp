@@ -1,0 +1,32 @@
+// The registry: the one place where a kernel is chosen. Each backend contributes a table of rows in order of
+// preference; the first whose refusal is empty runs, unless a name forces another.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/params.hpp"
+
+namespace rowmax::core {
+
+struct Kernel {
+    std::string_view name;         ///< "<backend>.<instruction set>.<type>", for instance "cpu.avx2.f32"
+    std::string_view backend;
+    std::string_view description;  ///< one line for people
+    /// Empty when this machine can run the row, else what it lacks ("avx512f").
+    std::string (*missing_features)();
+    /// Empty when the row does this problem, else the features it lacks ("float64, d = 5000").
+    std::string (*refuse)(const Params&);
+    void (*score)(const Params&, const Outputs&);
+    void (*backward)(const Params&, const Gradients&);  ///< null: the row has none
+};
+
+std::span<const Kernel> cpu_kernels();
+std::span<const Kernel> cuda_kernels();  ///< empty in a build without CUDA (src/no_cuda)
+
+/// The row that runs `params`. `forced`: a name, or a prefix that ends before a dot; when empty, ROWMAX_KERNEL.
+/// Throws not_implemented naming what is missing, or invalid_value for a name that no row has.
+const Kernel& choose(const Params& params, std::string_view forced);
+
+}  // namespace rowmax::core
