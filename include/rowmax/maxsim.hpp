@@ -106,12 +106,12 @@ ROWMAX_API void inverse_grid(const TensorView& index, std::int64_t num_destinati
 
 /// One row of the dispatch table and, for a request, why it runs or what it lacks.
 struct KernelInfo {
-    std::string name;         ///< "cpu.avx2.f32"
-    std::string backend;      ///< "cpu", "cuda"
+    std::string name;     ///< "cpu.avx2.f32"
+    std::string backend;  ///< "cpu", "cuda"
     std::string description;
-    bool available = false;   ///< this machine can run it
-    bool chosen = false;      ///< explain_dispatch: this one runs
-    std::string refusal;      ///< why not: the missing features; empty when accepted
+    bool available = false;  ///< this machine can run it
+    bool chosen = false;     ///< explain_dispatch: this one runs
+    std::string refusal;     ///< why not: the missing features; empty when accepted
 };
 
 /// Every kernel of this build, in order of preference.

@@ -32,10 +32,10 @@ enum class SegmentKind : std::uint8_t { strided, offsets, ranges };
 /// One side of a problem: how tokens group into items.
 struct Segments {
     const std::byte* data = nullptr;
-    std::int64_t row_stride = 0;    ///< bytes between tokens
-    std::int64_t count = 0;         ///< items
-    std::int64_t total_rows = 0;    ///< token rows of the storage (numel / d)
-    std::int64_t max_length = 0;    ///< longest item; the query side's Lq, padded
+    std::int64_t row_stride = 0;  ///< bytes between tokens
+    std::int64_t count = 0;       ///< items
+    std::int64_t total_rows = 0;  ///< token rows of the storage (numel / d)
+    std::int64_t max_length = 0;  ///< longest item; the query side's Lq, padded
     SegmentKind kind = SegmentKind::strided;
     // strided: item i = (i / inner, i % inner)
     std::int64_t inner = 1;
@@ -45,7 +45,7 @@ struct Segments {
     // offsets: [count + 1] starts; ranges: [count] starts and [count] lengths
     const void* starts = nullptr;
     const void* lengths = nullptr;
-    bool wide_starts = false;   ///< int64 rather than int32
+    bool wide_starts = false;  ///< int64 rather than int32
     bool wide_lengths = false;
     Mask mask;
 
@@ -59,12 +59,12 @@ enum class PairKind : std::uint8_t { cross, grouped, zipped, list };
 struct Pairs {
     PairKind kind = PairKind::cross;
     std::int64_t count = 0;
-    std::int64_t width = 1;      ///< cross: documents; grouped: candidates a query
+    std::int64_t width = 1;  ///< cross: documents; grouped: candidates a query
     const void* list_q = nullptr;
     const void* list_d = nullptr;
     bool wide_q = false;
     bool wide_d = false;
-    std::int64_t query_count = 0;     ///< list entries are clamped to these
+    std::int64_t query_count = 0;  ///< list entries are clamped to these
     std::int64_t document_count = 0;
 
     [[nodiscard]] std::int64_t query(std::int64_t p) const;
@@ -174,6 +174,25 @@ inline std::int64_t Pairs::document(std::int64_t p) const {
         case PairKind::list: break;
     }
     return detail::clamp(detail::read_int(list_d, wide_d, p), 0, document_count - 1);
+}
+
+/// Items [first, first + count) of a side whose items have one dimension (not grouped documents).
+inline Segments slice(const Segments& side, std::int64_t first, std::int64_t count) {
+    Segments part = side;
+    part.count = count;
+    if (side.kind == SegmentKind::strided) {
+        part.data += first * side.stride_outer;
+        const auto step = static_cast<std::int64_t>(size_of(side.mask.dtype));
+        if (side.mask.data != nullptr) {
+            part.mask.data = static_cast<const std::byte*>(side.mask.data) + first * side.mask.stride_outer * step;
+        }
+        return part;
+    }
+    part.starts = static_cast<const std::byte*>(side.starts) + first * (side.wide_starts ? 8 : 4);
+    if (side.lengths != nullptr) {
+        part.lengths = static_cast<const std::byte*>(side.lengths) + first * (side.wide_lengths ? 8 : 4);
+    }
+    return part;
 }
 
 }  // namespace rowmax::core

@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <string>
 
+#include "core/problem.hpp"
 #include "rowmax/error.hpp"
 #include "rowmax/maxsim.hpp"
-#include "core/problem.hpp"
 
 namespace rowmax::core {
 
@@ -43,7 +43,8 @@ struct Verdict {
 std::vector<Verdict> judge(const Params& params, std::string_view forced) {
     std::vector<Verdict> verdicts;
     for (const auto table : tables()) {
-        for (const Kernel& row : table) verdicts.push_back({&row, refusal(row, params), forced.empty() || names(forced, row.name)});
+        for (const Kernel& row : table)
+            verdicts.push_back({&row, refusal(row, params), forced.empty() || names(forced, row.name)});
     }
     return verdicts;
 }
@@ -64,8 +65,10 @@ const Kernel* first_accepted(const std::vector<Verdict>& verdicts) {
         missing += fmt::format("{}{}: {}", missing.empty() ? "" : "; ", v.row->name, v.refusal);
     }
     if (!any) {
-        throw Error(ErrorCode::invalid_value,
-                    fmt::format("kernel: no kernel is named '{}' (ROWMAX_KERNEL or the kernel option); see `rowmax kernels`", forced));
+        throw Error(
+            ErrorCode::invalid_value,
+            fmt::format("kernel: no kernel is named '{}' (ROWMAX_KERNEL or the kernel option); see `rowmax kernels`",
+                        forced));
     }
     throw Error(ErrorCode::not_implemented, fmt::format("no kernel accepts this call; missing: {}", missing));
 }
@@ -91,7 +94,10 @@ std::vector<KernelInfo> kernels() {
     std::vector<KernelInfo> list;
     for (const auto table : core::tables()) {
         for (const core::Kernel& row : table) {
-            KernelInfo info{std::string(row.name), std::string(row.backend), std::string(row.description)};
+            KernelInfo info;
+            info.name = row.name;
+            info.backend = row.backend;
+            info.description = row.description;
             info.refusal = row.missing_features();
             info.available = info.refusal.empty();
             list.push_back(std::move(info));

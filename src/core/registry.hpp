@@ -11,7 +11,7 @@
 namespace rowmax::core {
 
 struct Kernel {
-    std::string_view name;         ///< "<backend>.<instruction set>.<type>", for instance "cpu.avx2.f32"
+    std::string_view name;  ///< "<backend>.<instruction set>.<type>", for instance "cpu.avx2.f32"
     std::string_view backend;
     std::string_view description;  ///< one line for people
     /// Empty when this machine can run the row, else what it lacks ("avx512f").

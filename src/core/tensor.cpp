@@ -67,9 +67,9 @@ std::array<std::int64_t, TensorView::max_ndim> row_major(std::span<const std::in
 }  // namespace
 
 TensorView::TensorView(const void* data_, DType dtype_, std::span<const std::int64_t> shape_)
-    : TensorView(data_, dtype_, shape_,
-                 std::span<const std::int64_t>(row_major(shape_).data(),
-                                               std::min<std::size_t>(shape_.size(), max_ndim))) {}
+    : TensorView(
+          data_, dtype_, shape_,
+          std::span<const std::int64_t>(row_major(shape_).data(), std::min<std::size_t>(shape_.size(), max_ndim))) {}
 
 TensorView::TensorView(const void* data_, DType dtype_, std::initializer_list<std::int64_t> shape_)
     : TensorView(data_, dtype_, std::span<const std::int64_t>(shape_.begin(), shape_.size())) {}

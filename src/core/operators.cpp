@@ -1,0 +1,129 @@
+// The public operators: problem -> registry -> kernel.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/problem.hpp"
+#include "core/registry.hpp"
+#include "core/topk.hpp"
+#include "core/version.hpp"
+
+namespace rowmax {
+
+namespace {
+
+using core::Problem;
+
+void check_topk_outputs(const Problem& problem, std::int64_t k, const TensorView& scores, const TensorView& index) {
+    const std::vector<std::int64_t> shape{problem.params.q.count, k};
+    const TensorView want(nullptr, DType::f32, std::span<const std::int64_t>(shape));
+    const auto check = [&](const TensorView& view, DType dtype, std::string_view name) {
+        if (view.dtype != dtype) {
+            throw Error(ErrorCode::invalid_type,
+                        fmt::format("{} must be {}, got {}", name, name_of(dtype), name_of(view.dtype)));
+        }
+        if (view.ndim != 2 || view.shape != want.shape || !view.contiguous()) {
+            throw Error(ErrorCode::invalid_value, fmt::format("{} must be contiguous with shape {}, got {}", name,
+                                                              want.shape_text(), view.shape_text()));
+        }
+    };
+    check(scores, problem.shape.dtype, "scores");
+    check(index, DType::i64, "index");
+}
+
+// Enough documents a chunk to feed every core, few enough scores to stay in cache.
+std::int64_t default_chunk(std::int64_t queries) {
+    constexpr std::int64_t scores_held = std::int64_t{1} << 20;
+    return std::max<std::int64_t>(scores_held / std::max<std::int64_t>(queries, 1), 256);
+}
+
+template <class Score>
+void push_chunk(core::TopK& best, const std::vector<Score>& scores, std::int64_t first, std::int64_t documents) {
+    for (std::int64_t i = 0; i < best.queries(); ++i) {
+        for (std::int64_t j = 0; j < documents; ++j) {
+            best.push(i, static_cast<double>(scores[static_cast<std::size_t>(i * documents + j)]), first + j);
+        }
+    }
+}
+
+template <class Score>
+void search_chunks(const Problem& problem, const core::Kernel& row, std::int64_t chunk, core::TopK& best) {
+    const std::int64_t total = problem.params.d.count;
+    std::vector<Score> scores(static_cast<std::size_t>(problem.params.q.count * std::min(chunk, total)));
+    for (std::int64_t first = 0; first < total; first += chunk) {
+        core::Params part = problem.params;
+        const std::int64_t documents = std::min(chunk, total - first);
+        part.d = core::slice(problem.params.d, first, documents);
+        part.pairs.width = documents;
+        part.pairs.count = problem.params.q.count * documents;
+        core::Outputs outputs;
+        outputs.scores = scores.data();
+        row.score(part, outputs);
+        push_chunk(best, scores, first, documents);
+    }
+}
+
+template <class Score>
+void write_hits(const core::TopK& best, Score* scores, std::int64_t* index) {
+    for (std::int64_t i = 0; i < best.queries(); ++i) {
+        for (const core::Hit& hit : best.ranked(i)) {
+            *scores++ = static_cast<Score>(hit.score);
+            *index++ = hit.document;
+        }
+    }
+}
+
+template <class Score>
+void run_topk(const Problem& problem, const core::Kernel& row, std::int64_t k, std::int64_t chunk, void* scores,
+              void* index) {
+    core::TopK best(problem.params.q.count, k);
+    search_chunks<Score>(problem, row, chunk, best);
+    write_hits(best, static_cast<Score*>(scores), static_cast<std::int64_t*>(index));
+}
+
+}  // namespace
+
+ResultShape result_shape(const ScoreRequest& request) {
+    return core::make_problem(request).shape;
+}
+
+void score(const ScoreRequest& request, const ScoreOutputs& outputs) {
+    Problem problem = core::make_problem(request);
+    const core::Outputs raw = core::check_outputs(problem, outputs);
+    problem.params.wants_index = raw.index != nullptr;
+    if (problem.params.pairs.count == 0) return;
+    core::choose(problem.params, request.options.kernel).score(problem.params, raw);
+}
+
+void score_backward(const ScoreRequest& request, const TensorView& index, const TensorView& grad_scores,
+                    const TensorView& grad_q, const TensorView& grad_d) {
+    Problem problem = core::make_problem(request);
+    const core::Gradients raw = core::check_gradients(problem, request, index, grad_scores, grad_q, grad_d);
+    problem.params.backward = true;
+    core::choose(problem.params, request.options.kernel).backward(problem.params, raw);
+}
+
+void topk(const TokenSet& q, const TokenSet& d, std::int64_t k, std::int64_t chunk, const Options& options,
+          const TensorView& scores, const TensorView& index) {
+    if (k < 1) throw Error(ErrorCode::invalid_value, fmt::format("k must be at least 1, got {}", k));
+    if (chunk < 0) throw Error(ErrorCode::invalid_value, fmt::format("chunk must not be negative, got {}", chunk));
+    ScoreRequest request;
+    request.q = q;
+    request.d = d;
+    request.options = options;
+    const Problem problem = core::make_problem(request);
+    const std::int64_t kept = std::min(k, problem.params.d.count);
+    check_topk_outputs(problem, kept, scores, index);
+    if (kept == 0 || problem.params.q.count == 0) return;
+    const core::Kernel& row = core::choose(problem.params, options.kernel);
+    const std::int64_t step = chunk > 0 ? chunk : default_chunk(problem.params.q.count);
+    const auto run = problem.shape.dtype == DType::f64 ? run_topk<double> : run_topk<float>;
+    run(problem, row, kept, step, scores.data, index.data);
+}
+
+std::string_view version() noexcept {
+    return ROWMAX_VERSION;
+}
+
+}  // namespace rowmax

@@ -1,0 +1,159 @@
+#include "core/problem.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/sides.hpp"
+
+namespace rowmax::core {
+
+namespace {
+
+std::int64_t checked_product(std::int64_t a, std::int64_t b, const char* what) {
+    std::int64_t product = 0;
+    if (__builtin_mul_overflow(a, b, &product)) {
+        throw Error(ErrorCode::invalid_value, fmt::format("{}: {} x {} does not fit 64 bits", what, a, b));
+    }
+    return product;
+}
+
+void check_types(const TokenSet& q, const TokenSet& d) {
+    check_token_dtype(q, query_names);
+    check_token_dtype(d, document_names);
+    if (q.tokens.dtype != d.tokens.dtype) {
+        throw Error(ErrorCode::invalid_type,
+                    fmt::format("Q is {} but D is {}: token types are not promoted, convert one of them",
+                                name_of(q.tokens.dtype), name_of(d.tokens.dtype)));
+    }
+}
+
+void check_dims(const TokenSet& q, const TokenSet& d) {
+    const std::int64_t dq = q.tokens.shape[q.tokens.ndim - 1];
+    const std::int64_t dd = d.tokens.shape[d.tokens.ndim - 1];
+    if (dq != dd) {
+        throw Error(ErrorCode::invalid_value, fmt::format("Q {} and D {} differ in the embedding dimension: {} and {}",
+                                                          q.tokens.shape_text(), d.tokens.shape_text(), dq, dd));
+    }
+    if (dq < 1 || dq > max_dim) {
+        throw Error(ErrorCode::invalid_value, fmt::format("Q {}: the embedding dimension must be 1 to {}, got {}",
+                                                          q.tokens.shape_text(), max_dim, dq));
+    }
+}
+
+// Cross: a 2-D dense side is one item without a dimension of its own.
+void pair_cross(Problem& p, const ScoreRequest& request) {
+    Pairs& pairs = p.params.pairs;
+    pairs.width = p.params.d.count;
+    pairs.count = checked_product(p.params.q.count, p.params.d.count, "queries x documents");
+    if (!single_item(request.q)) p.shape.scores.push_back(p.params.q.count);
+    if (!single_item(request.d)) p.shape.scores.push_back(p.params.d.count);
+}
+
+void pair_grouped(Problem& p, const ScoreRequest& request) {
+    const std::int64_t nq = p.params.q.count;
+    const std::int64_t nd = p.params.d.count;
+    const TensorView& d = request.d.tokens;
+    if (d.ndim == 4 && d.shape[0] != nq) {
+        throw Error(ErrorCode::invalid_value,
+                    fmt::format("D {} groups candidates for {} queries, but Q {} holds {}", d.shape_text(), d.shape[0],
+                                request.q.tokens.shape_text(), nq));
+    }
+    if (d.ndim != 4 && (nq == 0 ? nd != 0 : nd % nq != 0)) {
+        throw Error(ErrorCode::invalid_value,
+                    fmt::format("D holds {} documents, which {} queries of Q cannot share equally", nd, nq));
+    }
+    Pairs& pairs = p.params.pairs;
+    pairs.kind = PairKind::grouped;
+    pairs.width = d.ndim == 4 ? d.shape[1] : (nq == 0 ? 0 : nd / nq);
+    pairs.count = nd;
+    p.shape.scores = {nq, pairs.width};
+}
+
+void pair_zipped(Problem& p, const ScoreRequest& request) {
+    if (p.params.q.count != p.params.d.count) {
+        throw Error(ErrorCode::invalid_value, fmt::format("Q {} and D {} pair item by item, but hold {} and {} items",
+                                                          request.q.tokens.shape_text(), request.d.tokens.shape_text(),
+                                                          p.params.q.count, p.params.d.count));
+    }
+    p.params.pairs.kind = PairKind::zipped;
+    p.params.pairs.count = p.params.q.count;
+    p.shape.scores = {p.params.q.count};
+}
+
+void check_pair_values(const IntList& list, std::int64_t count, std::string_view name, std::string_view items) {
+    for (std::int64_t i = 0; i < list.count; ++i) {
+        const std::int64_t value = detail::read_int(list.data, list.wide, i);
+        if (value >= 0 && value < count) continue;
+        throw Error(ErrorCode::invalid_value,
+                    fmt::format("{}[{}] is {}, but there are {} {}", name, i, value, count, items));
+    }
+}
+
+void pair_list(Problem& p, const ScoreRequest& request) {
+    const IntList q = int_list(p.copies, request.pair_q, "pair_q");
+    const IntList d = int_list(p.copies, request.pair_d, "pair_d");
+    if (q.count != d.count) {
+        throw Error(ErrorCode::invalid_value,
+                    fmt::format("pair_q and pair_d differ in length: {} and {}", q.count, d.count));
+    }
+    Pairs& pairs = p.params.pairs;
+    pairs = {PairKind::list, q.count, 1, q.data, d.data, q.wide, d.wide, p.params.q.count, p.params.d.count};
+    // Even unvalidated, an index into nothing cannot be clamped to something.
+    if (request.options.validate || pairs.query_count == 0 || pairs.document_count == 0) {
+        check_pair_values(q, pairs.query_count, "pair_q", "queries in Q");
+        check_pair_values(d, pairs.document_count, "pair_d", "documents in D");
+    }
+    p.shape.scores = {q.count};
+}
+
+void check_pair_lists_absent(const ScoreRequest& request) {
+    if (request.pairing == Pairing::list || (!request.pair_q.given() && !request.pair_d.given())) return;
+    throw Error(ErrorCode::invalid_value, "pair_q, pair_d: only the list pairing takes them");
+}
+
+void make_pairs(Problem& p, const ScoreRequest& request) {
+    check_pair_lists_absent(request);
+    const bool grouped_shape = request.d.tokens.ndim == 4;
+    if (grouped_shape && request.pairing != Pairing::grouped) {
+        throw Error(ErrorCode::invalid_value,
+                    fmt::format("D {}: four dimensions need the grouped pairing", request.d.tokens.shape_text()));
+    }
+    switch (request.pairing) {
+        case Pairing::cross: return pair_cross(p, request);
+        case Pairing::grouped: return pair_grouped(p, request);
+        case Pairing::zipped: return pair_zipped(p, request);
+        case Pairing::list: return pair_list(p, request);
+    }
+    throw Error(ErrorCode::invalid_value, fmt::format("pairing: no such value, {}", static_cast<int>(request.pairing)));
+}
+
+}  // namespace
+
+Problem make_problem(const ScoreRequest& request) {
+    check_types(request.q, request.d);
+    check_layout(request.q, query_names);
+    check_layout(request.d, document_names);
+    check_dims(request.q, request.d);
+    if (request.options.threads < 0) {
+        throw Error(ErrorCode::invalid_value,
+                    fmt::format("threads: must not be negative, got {}", request.options.threads));
+    }
+    Problem p;
+    p.params.dtype = request.q.tokens.dtype;
+    p.params.dim = request.q.tokens.shape[request.q.tokens.ndim - 1];
+    p.params.normalize = request.options.normalize;
+    p.params.high_precision_only = request.options.precision == Precision::highest;
+    p.params.threads = request.options.threads;
+    p.params.q = make_segments(p.copies, request.q, query_names, request.options.validate);
+    p.params.d = make_segments(p.copies, request.d, document_names, request.options.validate);
+    make_pairs(p, request);
+    p.shape.dtype = p.params.dtype == DType::f64 ? DType::f64 : DType::f32;
+    p.shape.tokens = p.shape.scores;
+    p.shape.tokens.push_back(p.params.q.max_length);
+    checked_product(p.params.pairs.count, std::max<std::int64_t>(p.params.q.max_length, 1), "pairs x query tokens");
+    return p;
+}
+
+}  // namespace rowmax::core

@@ -1,0 +1,177 @@
+#include "core/reference.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/half.hpp"
+
+namespace rowmax::core::reference {
+
+namespace {
+
+constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
+
+double widen(const std::byte* at, DType dtype) {
+    switch (dtype) {
+        case DType::f16: return half_to_float(load<std::uint16_t>(at));
+        case DType::bf16: return bfloat_to_float(load<std::uint16_t>(at));
+        case DType::f32: return load<float>(at);
+        default: return load<double>(at);
+    }
+}
+
+// L2 norm without overflow: scaled by the largest magnitude.
+double norm(const std::vector<double>& row) {
+    double largest = 0;
+    for (const double x : row) largest = std::isnan(x) ? x : std::max(largest, std::fabs(x));
+    if (largest == 0 || !std::isfinite(largest)) return largest;
+    double sum = 0;
+    for (const double x : row) sum += (x / largest) * (x / largest);
+    return largest * std::sqrt(sum);
+}
+
+// x / |x|; a zero token stays zero.
+std::vector<double> unit(std::vector<double> row) {
+    const double length = norm(row);
+    if (length == 0) return row;
+    for (double& x : row) x /= length;
+    return row;
+}
+
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+    double sum = 0;
+    for (std::size_t k = 0; k < a.size(); ++k) sum += a[k] * b[k];
+    return sum;
+}
+
+struct Item {
+    std::vector<std::vector<double>> rows;  // as the operator sees them: normalised when asked
+    std::vector<double> norms;              // of the raw rows
+    std::vector<bool> kept;
+};
+
+Item read_item(const Params& params, const Segments& side, std::int64_t item) {
+    const Segment segment = side.at(item);
+    Item out;
+    for (std::int64_t t = 0; t < segment.length; ++t) {
+        std::vector<double> row = widen_row(params, side, segment, t);
+        out.norms.push_back(norm(row));
+        out.rows.push_back(params.normalize ? unit(std::move(row)) : std::move(row));
+        out.kept.push_back(side.keeps(segment, t));
+    }
+    return out;
+}
+
+struct Winner {
+    double value = minus_infinity;
+    std::int32_t token = -1;
+};
+
+// The contract's maximum: lowest token among equals, the lowest NaN above everything, the first kept token
+// when all are minus infinity.
+Winner best(const std::vector<double>& query, const Item& document) {
+    Winner w;
+    for (std::size_t t = 0; t < document.rows.size(); ++t) {
+        if (!document.kept[t]) continue;
+        const double s = dot(query, document.rows[t]);
+        const bool wins = w.token < 0 || (!std::isnan(w.value) && (s > w.value || std::isnan(s)));
+        if (wins) w = {s, static_cast<std::int32_t>(t)};
+    }
+    return w;
+}
+
+// Gradient through x / |x|: (g - (g . u) u) / |x|; zero for a zero token.
+void through_norm(double* gradient, const std::vector<double>& raw) {
+    const double length = norm(raw);
+    const std::vector<double> u = unit(raw);
+    double along = 0;
+    for (std::size_t k = 0; k < raw.size(); ++k) along += gradient[k] * u[k];
+    for (std::size_t k = 0; k < raw.size(); ++k) gradient[k] = length == 0 ? 0 : (gradient[k] - along * u[k]) / length;
+}
+
+// Applies it to every storage row once, even where ranges overlap.
+void through_norms(const Params& params, const Segments& side, std::vector<double>& gradient) {
+    std::vector<bool> done(gradient.size() / static_cast<std::size_t>(params.dim));
+    for (std::int64_t i = 0; i < side.count; ++i) {
+        const Segment segment = side.at(i);
+        for (std::int64_t t = 0; t < segment.length; ++t) {
+            const auto row = static_cast<std::size_t>(segment.first_row + t);
+            if (done[row]) continue;
+            done[row] = true;
+            through_norm(&gradient[row * static_cast<std::size_t>(params.dim)], widen_row(params, side, segment, t));
+        }
+    }
+}
+
+void add_scaled(double* to, const std::vector<double>& row, double factor) {
+    for (std::size_t k = 0; k < row.size(); ++k) to[k] += factor * row[k];
+}
+
+}  // namespace
+
+std::vector<double> widen_row(const Params& params, const Segments& side, const Segment& segment, std::int64_t token) {
+    const auto size = static_cast<std::int64_t>(size_of(params.dtype));
+    std::vector<double> row(static_cast<std::size_t>(params.dim));
+    for (std::int64_t k = 0; k < params.dim; ++k) {
+        row[static_cast<std::size_t>(k)] = widen(segment.data + token * side.row_stride + k * size, params.dtype);
+    }
+    return row;
+}
+
+Scores score(const Params& params) {
+    Scores out;
+    const std::int64_t width = params.q.max_length;
+    out.index.assign(static_cast<std::size_t>(params.pairs.count * width), -1);
+    out.similarity.assign(out.index.size(), 0.0);
+    for (std::int64_t p = 0; p < params.pairs.count; ++p) {
+        const Item query = read_item(params, params.q, params.pairs.query(p));
+        const Item document = read_item(params, params.d, params.pairs.document(p));
+        double sum = 0;
+        double scale = 0;
+        for (std::size_t s = 0; s < query.rows.size(); ++s) {
+            const Winner w = query.kept[s] ? best(query.rows[s], document) : Winner{};
+            if (w.token < 0) continue;
+            const std::size_t at = static_cast<std::size_t>(p * width) + s;
+            out.index[at] = w.token;
+            out.similarity[at] = w.value;
+            sum += w.value;
+            scale += params.normalize ? 1.0 : query.norms[s] * document.norms[static_cast<std::size_t>(w.token)];
+        }
+        out.scores.push_back(sum);
+        out.scale.push_back(scale);
+    }
+    return out;
+}
+
+Gradient backward(const Params& params, const std::vector<std::int32_t>& index,
+                  const std::vector<double>& grad_scores) {
+    Gradient out;
+    const auto dim = static_cast<std::size_t>(params.dim);
+    out.q.assign(static_cast<std::size_t>(params.q.total_rows) * dim, 0.0);
+    out.d.assign(static_cast<std::size_t>(params.d.total_rows) * dim, 0.0);
+    for (std::int64_t p = 0; p < params.pairs.count; ++p) {
+        const Segment query = params.q.at(params.pairs.query(p));
+        const Segment document = params.d.at(params.pairs.document(p));
+        const double g = grad_scores[static_cast<std::size_t>(p)];
+        for (std::int64_t s = 0; s < query.length; ++s) {
+            const std::int32_t t = index[static_cast<std::size_t>(p * params.q.max_length + s)];
+            if (t < 0) continue;
+            std::vector<double> q = widen_row(params, params.q, query, s);
+            std::vector<double> d = widen_row(params, params.d, document, t);
+            if (params.normalize) {
+                q = unit(std::move(q));
+                d = unit(std::move(d));
+            }
+            add_scaled(&out.q[static_cast<std::size_t>(query.first_row + s) * dim], d, g);
+            add_scaled(&out.d[static_cast<std::size_t>(document.first_row + t) * dim], q, g);
+        }
+    }
+    if (params.normalize) {
+        through_norms(params, params.q, out.q);
+        through_norms(params, params.d, out.d);
+    }
+    return out;
+}
+
+}  // namespace rowmax::core::reference

@@ -1,0 +1,64 @@
+// Where results go, checked against the problem.
+#include <fmt/format.h>
+
+#include "core/problem.hpp"
+
+namespace rowmax::core {
+
+namespace {
+
+std::string text(const std::vector<std::int64_t>& shape) {
+    return TensorView(nullptr, DType::f32, std::span<const std::int64_t>(shape)).shape_text();
+}
+
+void* checked(const TensorView& view, DType dtype, const std::vector<std::int64_t>& shape, std::string_view name) {
+    if (view.dtype != dtype) {
+        throw Error(ErrorCode::invalid_type,
+                    fmt::format("{} must be {}, got {}", name, name_of(dtype), name_of(view.dtype)));
+    }
+    const std::span<const std::int64_t> have(view.shape.data(),
+                                             static_cast<std::size_t>(view.ndim < 0 ? 0 : view.ndim));
+    if (!view.given() || !std::equal(have.begin(), have.end(), shape.begin(), shape.end())) {
+        throw Error(ErrorCode::invalid_value,
+                    fmt::format("{} must have shape {}, got {}", name, text(shape), view.shape_text()));
+    }
+    if (!view.contiguous()) {
+        throw Error(ErrorCode::invalid_value, fmt::format("{} {} must be contiguous", name, view.shape_text()));
+    }
+    if (view.data == nullptr && view.numel() > 0) {
+        throw Error(ErrorCode::invalid_value, fmt::format("{} {} has no data (null pointer)", name, view.shape_text()));
+    }
+    return view.data;
+}
+
+void* gradient_of(const TensorView& gradient, const TensorView& tokens, std::string_view name) {
+    if (!gradient.given()) return nullptr;
+    const std::vector<std::int64_t> shape(tokens.shape.begin(), tokens.shape.begin() + tokens.ndim);
+    return checked(gradient, tokens.dtype, shape, name);
+}
+
+}  // namespace
+
+Outputs check_outputs(const Problem& problem, const ScoreOutputs& outputs) {
+    Outputs raw;
+    raw.scores = checked(outputs.scores, problem.shape.dtype, problem.shape.scores, "out");
+    if (outputs.index.given()) {
+        raw.index = static_cast<std::int32_t*>(checked(outputs.index, DType::i32, problem.shape.tokens, "index"));
+    }
+    if (outputs.similarity.given()) {
+        raw.similarity = checked(outputs.similarity, problem.shape.dtype, problem.shape.tokens, "similarity");
+    }
+    return raw;
+}
+
+Gradients check_gradients(const Problem& problem, const ScoreRequest& request, const TensorView& index,
+                          const TensorView& grad_scores, const TensorView& grad_q, const TensorView& grad_d) {
+    Gradients raw;
+    raw.index = static_cast<const std::int32_t*>(checked(index, DType::i32, problem.shape.tokens, "index"));
+    raw.scores = checked(grad_scores, problem.shape.dtype, problem.shape.scores, "grad_scores");
+    raw.q = gradient_of(grad_q, request.q.tokens, "grad_q");
+    raw.d = gradient_of(grad_d, request.d.tokens, "grad_d");
+    return raw;
+}
+
+}  // namespace rowmax::core
