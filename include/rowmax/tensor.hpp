@@ -43,6 +43,7 @@ struct ROWMAX_API TensorView {
                std::span<const std::int64_t> stride);
 
     [[nodiscard]] bool given() const noexcept { return ndim >= 0; }
+    /// Elements: 0 when not given, the largest int64 when there are more than that.
     [[nodiscard]] std::int64_t numel() const noexcept;
     [[nodiscard]] bool contiguous() const noexcept;
     /// "[2, 32, 128]", for messages.

@@ -15,23 +15,6 @@ namespace {
 
 using core::Problem;
 
-void check_topk_outputs(const Problem& problem, std::int64_t k, const TensorView& scores, const TensorView& index) {
-    const std::vector<std::int64_t> shape{problem.params.q.count, k};
-    const TensorView want(nullptr, DType::f32, std::span<const std::int64_t>(shape));
-    const auto check = [&](const TensorView& view, DType dtype, std::string_view name) {
-        if (view.dtype != dtype) {
-            throw Error(ErrorCode::invalid_type,
-                        fmt::format("{} must be {}, got {}", name, name_of(dtype), name_of(view.dtype)));
-        }
-        if (view.ndim != 2 || view.shape != want.shape || !view.contiguous()) {
-            throw Error(ErrorCode::invalid_value, fmt::format("{} must be contiguous with shape {}, got {}", name,
-                                                              want.shape_text(), view.shape_text()));
-        }
-    };
-    check(scores, problem.shape.dtype, "scores");
-    check(index, DType::i64, "index");
-}
-
 // Enough documents a chunk to feed every core, few enough scores to stay in cache.
 std::int64_t default_chunk(std::int64_t queries) {
     constexpr std::int64_t scores_held = std::int64_t{1} << 20;
@@ -75,11 +58,11 @@ void write_hits(const core::TopK& best, Score* scores, std::int64_t* index) {
 }
 
 template <class Score>
-void run_topk(const Problem& problem, const core::Kernel& row, std::int64_t k, std::int64_t chunk, void* scores,
-              void* index) {
+void run_topk(const Problem& problem, const core::Kernel& row, std::int64_t k, std::int64_t chunk,
+              const core::TopKOutputs& out) {
     core::TopK best(problem.params.q.count, k);
     search_chunks<Score>(problem, row, chunk, best);
-    write_hits(best, static_cast<Score*>(scores), static_cast<std::int64_t*>(index));
+    write_hits(best, static_cast<Score*>(out.scores), out.index);
 }
 
 }  // namespace
@@ -114,12 +97,12 @@ void topk(const TokenSet& q, const TokenSet& d, std::int64_t k, std::int64_t chu
     request.options = options;
     const Problem problem = core::make_problem(request);
     const std::int64_t kept = std::min(k, problem.params.d.count);
-    check_topk_outputs(problem, kept, scores, index);
+    const core::TopKOutputs out = core::check_topk_outputs(problem, kept, scores, index);
     if (kept == 0 || problem.params.q.count == 0) return;
     const core::Kernel& row = core::choose(problem.params, options.kernel);
     const std::int64_t step = chunk > 0 ? chunk : default_chunk(problem.params.q.count);
     const auto run = problem.shape.dtype == DType::f64 ? run_topk<double> : run_topk<float>;
-    run(problem, row, kept, step, scores.data, index.data);
+    run(problem, row, kept, step, out);
 }
 
 std::string_view version() noexcept {

@@ -11,14 +11,6 @@ namespace rowmax::core {
 
 namespace {
 
-std::int64_t checked_product(std::int64_t a, std::int64_t b, const char* what) {
-    std::int64_t product = 0;
-    if (__builtin_mul_overflow(a, b, &product)) {
-        throw Error(ErrorCode::invalid_value, fmt::format("{}: {} x {} does not fit 64 bits", what, a, b));
-    }
-    return product;
-}
-
 void check_types(const TokenSet& q, const TokenSet& d) {
     check_token_dtype(q, query_names);
     check_token_dtype(d, document_names);

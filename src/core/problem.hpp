@@ -25,4 +25,11 @@ Outputs check_outputs(const Problem& problem, const ScoreOutputs& outputs);
 Gradients check_gradients(const Problem& problem, const ScoreRequest& request, const TensorView& index,
                           const TensorView& grad_scores, const TensorView& grad_q, const TensorView& grad_d);
 
+struct TopKOutputs {
+    void* scores = nullptr;
+    std::int64_t* index = nullptr;
+};
+TopKOutputs check_topk_outputs(const Problem& problem, std::int64_t k, const TensorView& scores,
+                               const TensorView& index);
+
 }  // namespace rowmax::core

@@ -1,6 +1,8 @@
 // Where results go, checked against the problem.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/problem.hpp"
 
 namespace rowmax::core {
@@ -12,13 +14,13 @@ std::string text(const std::vector<std::int64_t>& shape) {
 }
 
 void* checked(const TensorView& view, DType dtype, const std::vector<std::int64_t>& shape, std::string_view name) {
+    if (!view.given()) throw Error(ErrorCode::invalid_value, fmt::format("{} is missing", name));
     if (view.dtype != dtype) {
         throw Error(ErrorCode::invalid_type,
                     fmt::format("{} must be {}, got {}", name, name_of(dtype), name_of(view.dtype)));
     }
-    const std::span<const std::int64_t> have(view.shape.data(),
-                                             static_cast<std::size_t>(view.ndim < 0 ? 0 : view.ndim));
-    if (!view.given() || !std::equal(have.begin(), have.end(), shape.begin(), shape.end())) {
+    const bool rank_fits = view.ndim == static_cast<int>(shape.size());
+    if (!rank_fits || !std::equal(shape.begin(), shape.end(), view.shape.begin())) {
         throw Error(ErrorCode::invalid_value,
                     fmt::format("{} must have shape {}, got {}", name, text(shape), view.shape_text()));
     }
@@ -29,6 +31,22 @@ void* checked(const TensorView& view, DType dtype, const std::vector<std::int64_
         throw Error(ErrorCode::invalid_value, fmt::format("{} {} has no data (null pointer)", name, view.shape_text()));
     }
     return view.data;
+}
+
+// An index from elsewhere must stay inside its document, or the backward pass would write outside the gradients.
+void check_index_values(const Params& params, const std::int32_t* index) {
+    for (std::int64_t p = 0; p < params.pairs.count; ++p) {
+        const std::int64_t document = params.pairs.document(p);
+        const std::int64_t tokens = params.d.at(document).length;
+        const std::int64_t length = params.q.at(params.pairs.query(p)).length;
+        for (std::int64_t s = 0; s < length; ++s) {
+            const std::int32_t t = index[p * params.q.max_length + s];
+            if (t >= -1 && t < tokens) continue;
+            throw Error(ErrorCode::invalid_value,
+                        fmt::format("index of pair {}, query token {} is {}, but document {} holds {} tokens", p, s, t,
+                                    document, tokens));
+        }
+    }
 }
 
 void* gradient_of(const TensorView& gradient, const TensorView& tokens, std::string_view name) {
@@ -55,10 +73,18 @@ Gradients check_gradients(const Problem& problem, const ScoreRequest& request, c
                           const TensorView& grad_scores, const TensorView& grad_q, const TensorView& grad_d) {
     Gradients raw;
     raw.index = static_cast<const std::int32_t*>(checked(index, DType::i32, problem.shape.tokens, "index"));
+    if (request.options.validate) check_index_values(problem.params, raw.index);
     raw.scores = checked(grad_scores, problem.shape.dtype, problem.shape.scores, "grad_scores");
     raw.q = gradient_of(grad_q, request.q.tokens, "grad_q");
     raw.d = gradient_of(grad_d, request.d.tokens, "grad_d");
     return raw;
+}
+
+TopKOutputs check_topk_outputs(const Problem& problem, std::int64_t k, const TensorView& scores,
+                               const TensorView& index) {
+    const std::vector<std::int64_t> shape{problem.params.q.count, k};
+    return {checked(scores, problem.shape.dtype, shape, "scores"),
+            static_cast<std::int64_t*>(checked(index, DType::i64, shape, "index"))};
 }
 
 }  // namespace rowmax::core

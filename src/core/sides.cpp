@@ -1,9 +1,12 @@
 #include "core/sides.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 
 namespace rowmax::core {
 
@@ -40,8 +43,29 @@ TensorView copy_of(Copies& copies, const TensorView& view) {
     return {copies.back().get(), view.dtype, std::span(view.shape.data(), static_cast<std::size_t>(view.ndim))};
 }
 
+// Every byte offset inside the view must be a number that a pointer can move by.
+void check_extent(const TensorView& view, std::string_view name) {
+    const auto size = static_cast<std::int64_t>(size_of(view.dtype));
+    std::int64_t elements = 0;
+    bool fits = view.numel() <= std::numeric_limits<std::int64_t>::max() / size;
+    for (int i = 0; i < view.ndim; ++i) {
+        std::int64_t step = 0;
+        fits = fits && !__builtin_mul_overflow(view.shape[i] - 1, view.stride[i], &step) &&
+               step != std::numeric_limits<std::int64_t>::min() &&
+               !__builtin_add_overflow(elements, std::abs(step), &elements);
+    }
+    if (fits && elements < std::numeric_limits<std::int64_t>::max() / size) return;
+    fail(ErrorCode::invalid_value,
+         fmt::format("{} {}: its elements and strides do not fit 64 bits (strides [{}])", name, view.shape_text(),
+                     fmt::join(view.stride.begin(), view.stride.begin() + view.ndim, ", ")));
+}
+
 void check_present(const TensorView& view, std::string_view name) {
     if (!view.given()) fail(ErrorCode::invalid_value, fmt::format("{} is missing", name));
+    if (view.ndim > TensorView::max_ndim) {
+        fail(ErrorCode::invalid_value,
+             fmt::format("{}: a view has at most {} dimensions, got {}", name, TensorView::max_ndim, view.ndim));
+    }
     for (int i = 0; i < view.ndim; ++i) {
         if (view.shape[i] < 0)
             fail(ErrorCode::invalid_value, fmt::format("{} {}: a negative size", name, view.shape_text()));
@@ -49,13 +73,23 @@ void check_present(const TensorView& view, std::string_view name) {
     if (view.data == nullptr && view.numel() > 0) {
         fail(ErrorCode::invalid_value, fmt::format("{} {} has no data (null pointer)", name, view.shape_text()));
     }
+    if (view.numel() > 0) check_extent(view, name);
+}
+
+// Strides that nobody steps along may hold anything; 0 stands for them.
+TensorView without_idle_strides(TensorView view) {
+    const bool empty = view.numel() == 0;
+    for (int i = 0; i < view.ndim; ++i) {
+        if (empty || view.shape[i] == 1) view.stride[i] = 0;
+    }
+    return view;
 }
 
 // A 1 in front serves every item; anything else must match exactly.
-Mask dense_mask(const TokenSet& side, const SideNames& names) {
-    const TensorView& mask = side.mask;
+Mask dense_mask(Copies& copies, const TokenSet& side, const SideNames& names) {
+    check_present(side.mask, names.mask);
+    const TensorView mask = without_idle_strides(aligned(side.mask) ? side.mask : copy_of(copies, side.mask));
     const TensorView& tokens = side.tokens;
-    check_present(mask, names.mask);
     const int items = tokens.ndim - 2;  // leading dimensions
     bool fits = mask.ndim == tokens.ndim - 1 || (items == 0 && mask.ndim == 2 && mask.shape[0] == 1);
     const int extra = fits ? mask.ndim - 1 - items : 0;
@@ -71,8 +105,8 @@ Mask dense_mask(const TokenSet& side, const SideNames& names) {
              fmt::format("{} {} does not fit {} {}: it needs one value a token, with a leading 1 to serve every item",
                          names.mask, mask.shape_text(), names.tokens, tokens.shape_text()));
     }
-    const auto step = [&](int i) { return mask.shape[i + extra] == 1 ? 0 : mask.stride[i + extra]; };
-    return {mask.data, mask.dtype, items > 0 ? step(0) : 0, items > 1 ? step(1) : 0, mask.stride[mask.ndim - 1]};
+    const auto step = [&](int i) { return i < items ? mask.stride[i + extra] : 0; };
+    return {mask.data, mask.dtype, step(0), step(1), mask.stride[mask.ndim - 1]};
 }
 
 Segments dense(Copies& copies, const TokenSet& side, const SideNames& names) {
@@ -85,11 +119,11 @@ Segments dense(Copies& copies, const TokenSet& side, const SideNames& names) {
     s.length = view.shape[rank - 2];
     s.max_length = s.length;
     s.inner = rank == 4 ? view.shape[1] : 1;
-    s.count = rank == 2 ? 1 : view.shape[0] * s.inner;
+    s.count = rank == 2 ? 1 : checked_product(view.shape[0], s.inner, names.items);
     s.stride_outer = rank == 2 ? 0 : view.stride[0] * size;
     s.stride_inner = rank == 4 ? view.stride[1] * size : 0;
     s.total_rows = s.count * s.length;
-    if (side.mask.given()) s.mask = dense_mask(side, names);
+    if (side.mask.given()) s.mask = dense_mask(copies, side, names);
     return s;
 }
 
@@ -178,7 +212,7 @@ Segments ranges(Copies& copies, const TokenSet& side, bool validate) {
 TensorView readable(Copies& copies, const TensorView& view) {
     const int last = view.ndim - 1;
     const bool in_place = (view.stride[last] == 1 || view.shape[last] <= 1) && aligned(view);
-    return in_place ? view : copy_of(copies, view);
+    return without_idle_strides(in_place ? view : copy_of(copies, view));
 }
 
 IntList int_list(Copies& copies, const TensorView& view, std::string_view name) {
@@ -189,6 +223,14 @@ IntList int_list(Copies& copies, const TensorView& view, std::string_view name) 
     if (view.ndim != 1)
         fail(ErrorCode::invalid_value, fmt::format("{} must have one dimension, got {}", name, view.shape_text()));
     return {readable(copies, view).data, view.shape[0], view.dtype == DType::i64};
+}
+
+std::int64_t checked_product(std::int64_t a, std::int64_t b, std::string_view what) {
+    std::int64_t product = 0;
+    if (__builtin_mul_overflow(a, b, &product)) {
+        fail(ErrorCode::invalid_value, fmt::format("{}: {} x {} does not fit 64 bits", what, a, b));
+    }
+    return product;
 }
 
 bool single_item(const TokenSet& side) {

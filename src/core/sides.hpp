@@ -35,6 +35,9 @@ struct IntList {
 };
 IntList int_list(Copies& copies, const TensorView& view, std::string_view name);
 
+/// a * b, or an error that says what they count.
+std::int64_t checked_product(std::int64_t a, std::int64_t b, std::string_view what);
+
 /// True for a dense [L, d]: one item that has no dimension of its own in the result.
 bool single_item(const TokenSet& side);
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "rowmax/error.hpp"
 
@@ -56,10 +57,10 @@ namespace {
 
 std::array<std::int64_t, TensorView::max_ndim> row_major(std::span<const std::int64_t> shape) {
     std::array<std::int64_t, TensorView::max_ndim> stride{};
-    std::int64_t step = 1;
+    std::uint64_t step = 1;  // unsigned: an absurd shape wraps here, and is refused where the view is used
     for (std::size_t i = std::min<std::size_t>(shape.size(), TensorView::max_ndim); i-- > 0;) {
-        stride[i] = step;
-        step *= shape[i];
+        stride[i] = static_cast<std::int64_t>(step);
+        step *= static_cast<std::uint64_t>(shape[i]);
     }
     return stride;
 }
@@ -75,17 +76,21 @@ TensorView::TensorView(const void* data_, DType dtype_, std::initializer_list<st
     : TensorView(data_, dtype_, std::span<const std::int64_t>(shape_.begin(), shape_.size())) {}
 
 std::int64_t TensorView::numel() const noexcept {
-    std::int64_t n = given() ? 1 : 0;
-    for (int i = 0; i < ndim; ++i) n *= shape[i];
+    const auto sizes = std::span(shape).first(static_cast<std::size_t>(std::clamp(ndim, 0, max_ndim)));
+    if (!given() || std::ranges::any_of(sizes, [](std::int64_t size) { return size <= 0; })) return 0;
+    std::int64_t n = 1;
+    for (const std::int64_t size : sizes) {
+        if (__builtin_mul_overflow(n, size, &n)) return std::numeric_limits<std::int64_t>::max();
+    }
     return n;
 }
 
 bool TensorView::contiguous() const noexcept {
+    if (numel() == 0) return true;
     std::int64_t step = 1;
     for (int i = ndim; i-- > 0;) {
-        if (shape[i] == 0) return true;
         if (shape[i] != 1 && stride[i] != step) return false;
-        step *= shape[i];
+        if (__builtin_mul_overflow(step, shape[i], &step)) return false;
     }
     return true;
 }
