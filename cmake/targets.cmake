@@ -13,6 +13,10 @@ if(ROWMAX_SANITIZE)
   target_link_options(rowmax_build_flags INTERFACE -fsanitize=${ROWMAX_SANITIZE})
 endif()
 
+if(NOT BUILD_SHARED_LIBS)
+  target_compile_definitions(rowmax_build_flags INTERFACE ROWMAX_STATIC)
+endif()
+
 # One layer of the library: an object library that sees include/ and src/.
 function(rowmax_layer name)
   add_library(${name} OBJECT ${ARGN})
