@@ -1,0 +1,192 @@
+"""Writes docs/benchmarks.md and its plots from the result files, and from nothing else.
+
+    render.py            write docs/benchmarks.md and docs/plots/*.svg (plots need matplotlib)
+    render.py --check    fail, with a diff, when docs/benchmarks.md is not what the result files give
+    render.py --show F   print the tables of one result file
+"""
+
+import argparse
+import difflib
+import sys
+from pathlib import Path
+
+import results
+
+DOCS = Path(__file__).parent.parent / "docs"
+INTRODUCTION = """# Benchmarks
+
+<!-- Written by bench/render.py from bench/results/*.jsonl. Do not edit. -->
+
+Run `make bench` to measure them again on your machine. One run is one table: the implementations take turns on the same
+data within every repetition, because clocks drift and neighbours steal time; compare inside a table, not across tables.
+
+- *ms*: median of the repetitions, 10th to 90th percentile in brackets.
+- *of peak*: floating-point operations a second, over what the machine's multiply-add units were measured to do just before
+  and just after that very repetition; the median of these ratios. `a2` and `a512` say which vectors the implementation is
+  held against: AVX2 or AVX-512. A share above 100 % means that it multiplies in another unit or another type.
+- *rowmax is*: how many times faster rowmax is in this run, same type and threads.
+- *error*: largest relative error of a score against double precision on the given inputs; *top 10*: how many
+  of the ten best documents are the true ten best. An implementation that loses documents does not compute the same thing.
+- *memory*: what the process held at most beyond the tokens while preparing and scoring once.
+- `@avx2`: the same library kept from using AVX-512 and AMX. `read`: not a rival; it loads the documents and does nothing with them.
+"""
+
+
+def newest_files(topic: str) -> list[Path]:
+    """One file a device: names are <device>-<date>-<topic>.jsonl, so that the last in order is the newest."""
+    newest = {}
+    for path in sorted(results.FOLDER.glob(f"*-{topic}.jsonl")):
+        newest[results.read(path)[0]["device"]] = path
+    return list(newest.values())
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    rule = "|" + "---|" + "--:|" * (len(header) - 1)
+    return "\n".join(["| " + " | ".join(header) + " |", rule, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def number(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def milliseconds(line: dict) -> str:
+    return f"{number(line['median_ms'])} ({number(line['p10_ms'])}–{number(line['p90_ms'])})"
+
+
+def share(line: dict) -> str:
+    if "peak_share" not in line:
+        return ""
+    return f"{100 * line['peak_share']['median']:.0f} % {'a512' if line['peak_of'] == 'avx512' else 'a2'}"
+
+
+def times_faster(line: dict, rowmax: dict | None) -> str:
+    if rowmax is None or line["impl"].startswith(("rowmax", "read")):
+        return ""
+    return f"{line['median_ms'] / rowmax['median_ms']:.2f}x"
+
+
+def find(lines: list[dict], **wanted) -> dict | None:
+    return next((line for line in lines if all(line.get(k) == v for k, v in wanted.items())), None)
+
+
+def contest_row(lines: list[dict], impl: str, threads: list[int]) -> list[str]:
+    """One implementation's cells; `lines` are of one case and type."""
+    first = find(lines, impl=impl, threads=threads[0])
+    cells = [f"{impl}<br>*{first['kernel']}*"]
+    for count in threads:
+        line = find(lines, impl=impl, threads=count)
+        rival = "rowmax@avx2" if impl.endswith("@avx2") and find(lines, impl="rowmax@avx2") else "rowmax"
+        faster = times_faster(line, find(lines, impl=rival, threads=count))
+        cells += [milliseconds(line), share(line), faster]
+    exact = [f"{first['error']:.0e}", f"{first['top10_overlap']:.0%}"] if "error" in first else ["", ""]
+    return cells + exact + [number(first["extra_mib"])]
+
+
+def contest(lines: list[dict]) -> str:
+    threads = sorted({line["threads"] for line in lines})
+    header = ["implementation"]
+    for count in threads:
+        header += [f"{count} thread{'s' * (count > 1)}, ms", "of peak", "rowmax is"]
+    names = dict.fromkeys(line["impl"] for line in lines)
+    return table(header + ["error", "top 10", "memory, MiB"], [contest_row(lines, name, threads) for name in names])
+
+
+def contests(lines: list[dict]) -> str:
+    parts = []
+    for case, dtype in dict.fromkeys((x["case"], x["dtype"]) for x in lines if "floor_ms" in x):
+        chosen = [x for x in lines if x["case"] == case and x["dtype"] == dtype]
+        floors = ", ".join(f"{number(x['floor_ms'])} ms on {x['threads']}" for x in chosen if x["impl"] == "rowmax")
+        note = f"{chosen[0]['shape']}, {chosen[0]['document_mib']:.0f} MiB of documents."
+        parts.append(f"### {case}, {dtype}\n\n{note}" + (f" Floor of rowmax's kernel by threads: {floors}." * bool(floors)))
+        parts.append(contest(chosen))
+    return "\n\n".join(parts)
+
+
+def ceilings(first: dict) -> str:
+    rows = []
+    for name, title in (("fma_avx2_gflops", "multiply-add, AVX2, GFLOP/s"),
+                        ("fma_avx512_gflops", "multiply-add, AVX-512, GFLOP/s"), ("read_gb_s", "memory read, GB/s")):
+        cells = [f"{number(v['median'])} ({number(v['p10'])}–{number(v['p90'])})" for v in first[name].values()]
+        rows.append([title, *cells])
+    threads = [f"{count} thread{'s' * (count != '1')}" for count in first["read_gb_s"]]
+    note = (f"Load average {first['load_before']:.1f} before and {first['load_after']:.1f} after the run (the run itself "
+            f"included); {first['stolen_percent']} % of the time was stolen by neighbours on the host.")
+    return table(["ceiling, float32", *threads], rows) + "\n\n" + note
+
+
+def verdict(value: float, target: float, unit: str, scale: float = 1.0) -> list[str]:
+    return [f"{value * scale:.{0 if scale > 1 else 2}f} {unit}", f"{target * scale:g} {unit}", "yes" if value >= target else "**no**"]
+
+
+def targets(lines: list[dict]) -> str:
+    """What the project set out to reach, and whether this run did."""
+    rows = []
+    for case, dtype, target in (("text-1k", "float32", 0.85), ("text-1k", "float16", 0.85), ("colpali-32", "float32", 0.92),
+                                ("colpali-32", "float16", 0.92)):
+        one, two = (find(lines, impl="rowmax", case=case, dtype=dtype, threads=n) for n in (1, 2))
+        if one and two:
+            rows.append([f"{case}, {dtype}: share of the peak", *verdict(one["peak_share"]["median"], target, "%", 100)])
+            rows.append([f"{case}, {dtype}: two threads over one", *verdict(one["median_ms"] / two["median_ms"], 1.9, "x")])
+    for line in (x for x in lines if x["case"] == "host-cost"):
+        aim = 2 if "C++" in line["impl"] else 8
+        us = 1e3 * line["median_ms"]
+        rows.append([f"cost of a call besides the kernel: {line['impl']}, {line['dtype']}", f"{us:.2f} us", f"{aim} us",
+                     "yes" if us < aim else "**no**"])
+    return table(["target", "measured", "aim", "reached"], rows)
+
+
+def host_cost(lines: list[dict]) -> str:
+    rows = [[x["impl"], x["dtype"], f"{1e3 * x['median_ms']:.2f}", f"{1e3 * x['p10_ms']:.2f}–{1e3 * x['p90_ms']:.2f}"]
+            for x in lines if x["case"] == "host-cost"]
+    if not rows:
+        return ""
+    note = "One query of 32 tokens and one document of 180: time of a call less the time of its kernel."
+    return f"### Cost of a call\n\n{note}\n\n{table(['caller', 'type', 'us', '10th–90th percentile'], rows)}\n\n"
+
+
+def device_section(path: Path) -> str:
+    first, *lines = results.read(path)
+    title = f"## {first['device']}\n\n{first['date']}, commit `{first['commit']}`, `{path.name}`."
+    return "\n\n".join([title, ceilings(first), targets(lines), host_cost(lines) + contests(lines)])
+
+
+def plots_section(path: Path) -> str:
+    name = path.name.removesuffix(".jsonl")
+    return f"![roofline](plots/{name}-roofline.svg)\n\n![speed-up](plots/{name}-speedup.svg)"
+
+
+def document() -> str:
+    parts = [INTRODUCTION]
+    for path in newest_files("cpu"):
+        parts += [device_section(path), plots_section(path)]
+    return "\n".join(part + "\n" for part in parts)
+
+
+def check() -> int:
+    present = (DOCS / "benchmarks.md").read_text().splitlines()
+    wanted = document().splitlines()
+    difference = list(difflib.unified_diff(present, wanted, "docs/benchmarks.md", "bench/render.py", lineterm=""))
+    print("\n".join(difference) or "docs/benchmarks.md is what bench/render.py gives")
+    return 1 if difference else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--show", type=Path, metavar="FILE")
+    args = parser.parse_args()
+    if args.check:
+        return check()
+    if args.show:
+        print(device_section(args.show))
+        return 0
+    import plots
+
+    for path in newest_files("cpu"):
+        plots.draw(path, DOCS / "plots")
+    (DOCS / "benchmarks.md").write_text(document())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""One implementation in a process of its own, so that thread pools and environments do not meet. Spawned by cpu_table.py."""
+
+import time
+from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import numpy as np
+
+import cases
+from implementations import IMPLEMENTATIONS, Native
+
+PROBE_MS = 2.0
+
+
+@dataclass
+class Loaded:
+    kernel: str
+    extra_mib: float  # memory held at most while preparing and scoring once, beyond the tokens
+    scores: np.ndarray | None
+
+
+@dataclass
+class Turn:
+    ms: float
+    avx2_gflops: float  # the FMA peak around this very repetition
+    avx512_gflops: float
+
+
+def memory_mib(field: str) -> float:
+    status = Path("/proc/self/status").read_text()
+    return int(status.split(f"{field}:")[1].split()[0]) / 1024
+
+
+class Worker:
+    def __init__(self, name: str, threads: int, avx2_only: bool, folder: Path):
+        self.name, self.threads, self.avx2_only, self.folder = name, threads, avx2_only, folder
+        self.native = Native()
+        import_module(IMPLEMENTATIONS[name].module)  # now, so that its own size is not counted as memory of a call
+        self.implementation = None
+
+    def load(self, case: cases.Case, dtype: str) -> Loaded:
+        self.implementation = None
+        data = cases.load(case, dtype, self.folder)
+        Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts again from here
+        before = memory_mib("VmRSS")
+        self.implementation = IMPLEMENTATIONS[self.name](data, self.threads, self.avx2_only)
+        scores = self.implementation.run()
+        extra = max(0.0, memory_mib("VmHWM") - before)
+        return Loaded(self.implementation.kernel(), extra, None if scores is None else np.array(scores))
+
+    def turn(self) -> Turn:
+        self.implementation.run()  # its threads, caches and clock are warm then
+        wide = self.native.fma_peak(512, self.threads, PROBE_MS)
+        before = self.native.fma_peak(256, self.threads, PROBE_MS)
+        start = time.perf_counter()
+        self.implementation.run()
+        ms = (time.perf_counter() - start) * 1e3
+        after = self.native.fma_peak(256, self.threads, PROBE_MS)
+        return Turn(ms, (before + after) / 2, wide)
+
+
+def serve(connection: Connection, *arguments) -> None:
+    """Answers ("load", case, dtype) and ("turn",) until the other end closes; an exception is an answer, too."""
+    worker = Worker(*arguments)
+    while True:
+        try:
+            method, *rest = connection.recv()
+        except EOFError:
+            return
+        try:
+            connection.send(getattr(worker, method)(*rest))
+        except Exception as error:  # a rival that does not run is a result
+            connection.send(error)
