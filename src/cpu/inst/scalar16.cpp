@@ -1,0 +1,11 @@
+// Plain C++, the width of AVX-512: its tiling, on any machine. The one symbol that this file exports is its table.
+#include "cpu/prim/vec_scalar.hpp"
+// Above: instructions. Below: what is made of them.
+#include "cpu/kernels/make_ops.hpp"
+
+namespace rowmax::cpu {
+
+extern const TileOps scalar16_ops;
+constinit const TileOps scalar16_ops = make_ops<ScalarVec<float, 16>, ScalarVec<double, 8>, ScalarHalf>();
+
+}  // namespace rowmax::cpu

@@ -1,0 +1,11 @@
+// Plain C++, the width of SSE. The one symbol that this file exports is its table.
+#include "cpu/prim/vec_scalar.hpp"
+// Above: instructions. Below: what is made of them.
+#include "cpu/kernels/make_ops.hpp"
+
+namespace rowmax::cpu {
+
+extern const TileOps scalar4_ops;
+constinit const TileOps scalar4_ops = make_ops<ScalarVec<float, 4>, ScalarVec<double, 2>, ScalarHalf>();
+
+}  // namespace rowmax::cpu

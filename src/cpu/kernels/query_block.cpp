@@ -1,0 +1,83 @@
+#include "cpu/kernels/query_block.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace rowmax::cpu {
+
+template <class Value>
+void QueryBlock<Value>::clear() {
+    pieces_.clear();
+    rows_.clear();
+    positions_.clear();
+}
+
+template <class Value>
+void QueryBlock<Value>::gather_queries(const core::Params& params, std::int64_t first, std::int64_t last) {
+    clear();
+    for (std::int64_t q = first; q < last; ++q) add(params, q, 0, params.q.at(q).length);
+}
+
+template <class Value>
+void QueryBlock<Value>::gather_slice(const core::Params& params, std::int64_t query, std::int64_t begin,
+                                     std::int64_t end) {
+    clear();
+    add(params, query, begin, end);
+}
+
+template <class Value>
+void QueryBlock<Value>::add(const core::Params& params, std::int64_t query, std::int64_t begin, std::int64_t end) {
+    const core::Segment segment = params.q.at(query);
+    Piece piece{query, begin, end, rows(), 0, end == segment.length};
+    for (std::int64_t s = begin; s < end; ++s) {
+        if (!params.q.keeps(segment, s)) continue;
+        rows_.push_back(segment.data + s * params.q.row_stride);
+        positions_.push_back(s);
+    }
+    piece.kept = rows() - piece.first_lane;
+    pieces_.push_back(piece);
+}
+
+template <class Value>
+void QueryBlock<Value>::pack(const TileOps& ops, const core::Params& params) {
+    const std::int64_t vector = typed<Value>(ops).lanes;
+    const std::int64_t left = rows() % (2 * vector);
+    narrow_ = left > 0 && left <= vector ? 1 : 0;
+    wide_ = rows() / (2 * vector) + (left > vector ? 1 : 0);
+    lanes_ = (2 * wide_ + narrow_) * vector;
+    scaled_ = params.normalize;
+    if (scaled_) scales_.reserve(lanes_);
+    Value* panel = panels_.reserve(lanes_ * params.dim);
+    for (std::int64_t first = 0; first < lanes_;) {
+        const std::int64_t lanes = std::min(2 * vector, lanes_ - first);
+        pack_panel(ops, params, panel, first, lanes);
+        panel += lanes * params.dim;
+        first += lanes;
+    }
+}
+
+template <class Value>
+void QueryBlock<Value>::pack_panel(const TileOps& ops, const core::Params& params, Value* panel, std::int64_t first,
+                                   std::int64_t lanes) {
+    Value* scratch = scratch_.reserve(params.dim);
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+        if (first + lane >= rows()) {
+            for (std::int64_t k = 0; k < params.dim; ++k) panel[k * lanes + lane] = 0;
+            continue;
+        }
+        const std::byte* row = rows_[static_cast<std::size_t>(first + lane)];
+        row = widened(ops, params.dtype, row, scratch, params.dim);
+        if (scaled_) scales_[first + lane] = inverse_norm(ops, row, scratch, params.dim);
+        // A token with an infinity has no direction: each of its similarities is NaN, as x / |x| gives.
+        const bool nan = scaled_ && scales_[first + lane] != scales_[first + lane];
+        for (std::int64_t k = 0; k < params.dim; ++k) {
+            const Value x = core::load<Value>(row + k * std::int64_t{sizeof(Value)});
+            panel[k * lanes + lane] = nan ? std::numeric_limits<Value>::quiet_NaN() : x;
+        }
+    }
+}
+
+template class QueryBlock<float>;
+template class QueryBlock<double>;
+
+}  // namespace rowmax::cpu

@@ -1,0 +1,68 @@
+// A block of query rows, packed for the tile kernel, and the way back from lanes to queries and positions.
+//
+//   queries            positions 0 1 2 3 | 0 1 2        x: hidden
+//                                a b x c | d x e
+//   lanes                        a b c d e 0 0 0        panels of two vectors, the last perhaps of one
+//   panel                        [dim][lanes]           element k of every lane side by side
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/params.hpp"
+#include "cpu/kernels/buffer.hpp"
+#include "cpu/kernels/row_values.hpp"
+#include "cpu/kernels/tile_ops.hpp"
+
+namespace rowmax::cpu {
+
+/// Positions begin .. end of one query, and where their kept tokens are.
+struct Piece {
+    std::int64_t query = 0;
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+    std::int64_t first_lane = 0;
+    std::int64_t kept = 0;
+    bool final = true;  ///< the query ends here
+};
+
+template <class Value>
+class QueryBlock {
+  public:
+    /// Takes queries [first, last), or positions [begin, end) of the query `first`.
+    void gather_queries(const core::Params& params, std::int64_t first, std::int64_t last);
+    void gather_slice(const core::Params& params, std::int64_t query, std::int64_t begin, std::int64_t end);
+    /// Packs what was gathered, and with `normalize` computes its inverse norms.
+    void pack(const TileOps& ops, const core::Params& params);
+
+    [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }
+    [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(rows_.size()); }
+    /// Position in its query of a lane's token.
+    [[nodiscard]] std::int64_t position(std::int64_t lane) const { return positions_[static_cast<std::size_t>(lane)]; }
+    /// Inverse norm of a lane's token; null without `normalize`.
+    [[nodiscard]] const Value* scales() const { return scaled_ ? scales_.data() : nullptr; }
+    [[nodiscard]] const Value* panels() const { return panels_.data(); }
+    [[nodiscard]] std::int64_t wide_panels() const { return wide_; }
+    [[nodiscard]] std::int64_t narrow_panels() const { return narrow_; }
+    /// Lanes of all panels.
+    [[nodiscard]] std::int64_t lanes() const { return lanes_; }
+
+  private:
+    void clear();
+    void add(const core::Params& params, std::int64_t query, std::int64_t begin, std::int64_t end);
+    void pack_panel(const TileOps& ops, const core::Params& params, Value* panel, std::int64_t first,
+                    std::int64_t lanes);
+
+    std::vector<Piece> pieces_;
+    std::vector<const std::byte*> rows_;
+    std::vector<std::int64_t> positions_;
+    Buffer<Value> scales_;
+    Buffer<Value> panels_;
+    Buffer<Value> scratch_;
+    bool scaled_ = false;
+    std::int64_t wide_ = 0;
+    std::int64_t narrow_ = 0;
+    std::int64_t lanes_ = 0;
+};
+
+}  // namespace rowmax::cpu

@@ -1,0 +1,290 @@
+#include "cpu/kernels/score.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "cpu/kernels/query_block.hpp"
+#include "cpu/kernels/results.hpp"
+#include "cpu/kernels/row_blocks.hpp"
+#include "cpu/kernels/row_values.hpp"
+#include "cpu/kernels/schedule.hpp"
+#include "cpu/pool.hpp"
+#include "cpu/tuning.hpp"
+
+namespace rowmax::cpu {
+
+namespace {
+
+/// What a thread keeps between documents, tasks and calls.
+template <class Value>
+struct Workspace {
+    QueryBlock<Value> queries;
+    std::int64_t loaded[4] = {-1, -1, -1, -1};  ///< call, first query, last query, first position
+    Buffer<Value> best;
+    Buffer<Index<Value>> index;
+    Buffer<Value> rows;    ///< widened or scaled document rows
+    Buffer<Value> scales;  ///< their inverse norms
+    Buffer<double> totals;
+    Buffer<Value> similarity;
+    RowBlock blocks[2];
+};
+
+template <class Value>
+Workspace<Value>& workspace() {
+    static thread_local Workspace<Value> mine;
+    return mine;
+}
+
+std::int64_t new_call_number() {
+    static std::atomic<std::int64_t> calls{0};
+    return calls.fetch_add(1, std::memory_order_relaxed);
+}
+
+/// What the parts of cut documents found, until the last of them merges it.
+template <class Value>
+struct PartialMaxima {
+    std::int64_t stride = 0;
+    std::unique_ptr<Value[]> best;
+    std::unique_ptr<Index<Value>[]> index;
+    std::unique_ptr<std::int32_t[]> first_kept;
+    std::unique_ptr<std::atomic<std::int64_t>[]> missing;  ///< parts of each unit that are not done
+
+    PartialMaxima(std::int64_t units, std::int64_t parts, std::int64_t rows, bool indexed) : stride(rows) {
+        const auto size = static_cast<std::size_t>(units * parts);
+        best = std::make_unique_for_overwrite<Value[]>(size * static_cast<std::size_t>(rows));
+        if (indexed) index = std::make_unique_for_overwrite<Index<Value>[]>(size * static_cast<std::size_t>(rows));
+        first_kept = std::make_unique<std::int32_t[]>(size);
+        missing = std::make_unique<std::atomic<std::int64_t>[]>(static_cast<std::size_t>(units));
+        for (std::int64_t u = 0; u < units; ++u) missing[static_cast<std::size_t>(u)] = parts;
+    }
+
+    Maxima<Value> at(std::int64_t slot, std::int64_t row) {
+        const std::int64_t offset = slot * stride + row;
+        return {best.get() + offset, index == nullptr ? nullptr : index.get() + offset,
+                first_kept[static_cast<std::size_t>(slot)]};
+    }
+};
+
+/// Later maxima join earlier ones: the same choice as in the tile kernel's fold.
+template <class Value>
+void merge(Maxima<Value>& into, const Maxima<Value>& later, std::int64_t rows) {
+    if (into.first_kept < 0) into.first_kept = later.first_kept;
+    for (std::int64_t i = 0; i < rows; ++i) {
+        const bool wins = !(later.best[i] <= into.best[i]) && into.best[i] == into.best[i];
+        if (!wins) continue;
+        into.best[i] = later.best[i];
+        if (into.index != nullptr) into.index[i] = later.index[i];
+    }
+}
+
+template <class Value>
+class ScoreCall {
+  public:
+    ScoreCall(const TileOps& ops, const core::Params& params, const core::Outputs& outputs)
+        : ops_(ops),
+          typed_(typed<Value>(ops)),
+          params_(params),
+          writer_(params, outputs),
+          indexed_(outputs.index != nullptr),
+          schedule_(params, query_rows(params.dim, sizeof(Value), 2 * typed_.lanes)),
+          block_rows_(block_rows(params.dim, sizeof(Value), typed_.tile_rows)) {}
+
+    void run() {
+        if (schedule_.parts() > 1) {
+            const std::int64_t rows = std::max(schedule_.slice_rows(), params_.q.max_length) + 2 * typed_.lanes;
+            partial_ = std::make_unique<PartialMaxima<Value>>(schedule_.units(), schedule_.parts(), rows, indexed_);
+        }
+        parallel_for(schedule_.threads(), schedule_.tasks(), [this](std::int64_t task) { run_task(task); });
+    }
+
+  private:
+    using Work = Workspace<Value>;
+
+    void run_task(std::int64_t task) {
+        Work& work = workspace<Value>();
+        if (partial_ != nullptr) return run_part(work, task / schedule_.parts(), task % schedule_.parts());
+        const std::int64_t end = schedule_.first_unit(task + 1);
+        for (std::int64_t unit = schedule_.first_unit(task); unit < end;) {
+            const Span span = schedule_.span(unit, end);
+            run_span(work, span, 0, 1);
+            unit += span.count;
+        }
+    }
+
+    void run_part(Work& work, std::int64_t unit, std::int64_t part) {
+        run_span(work, schedule_.span(unit, unit + 1), part, schedule_.parts());
+        auto& missing = partial_->missing[static_cast<std::size_t>(unit)];
+        if (missing.fetch_sub(1, std::memory_order_acq_rel) == 1) finish_unit(work, unit);
+    }
+
+    /// Calls f(first position) for every slice of the span's queries, with the slice loaded.
+    template <class F>
+    void each_slice(Work& work, const Span& span, F f) {
+        const std::int64_t length = params_.q.at(span.first_query).length;
+        const bool whole = span.last_query - span.first_query > 1 || length <= schedule_.slice_rows();
+        const std::int64_t step = whole ? std::max<std::int64_t>(length, 1) : schedule_.slice_rows();
+        std::int64_t begin = 0;
+        do {
+            load(work, span, begin, whole ? -1 : std::min(begin + step, length));
+            f(begin);
+            begin += step;
+        } while (begin < length);
+    }
+
+    void load(Work& work, const Span& span, std::int64_t begin, std::int64_t end) {
+        const std::int64_t wanted[4] = {call_, span.first_query, span.last_query, begin};
+        if (std::equal(wanted, wanted + 4, work.loaded)) return;
+        work.loaded[0] = -1;
+        if (end < 0) {
+            work.queries.gather_queries(params_, span.first_query, span.last_query);
+        } else {
+            work.queries.gather_slice(params_, span.first_query, begin, end);
+        }
+        work.queries.pack(ops_, params_);
+        std::copy(wanted, wanted + 4, work.loaded);
+    }
+
+    void run_span(Work& work, const Span& span, std::int64_t part, std::int64_t parts) {
+        double* totals = work.totals.reserve(span.count);
+        each_slice(work, span, [&](std::int64_t begin) {
+            scan(work, span, part, parts, [&](std::int64_t item, const Maxima<Value>& maxima) {
+                if (partial_ == nullptr) return write(work, span.unit + item, maxima, totals[item]);
+                keep(span.unit * parts + part, begin, work.queries.rows(), maxima);
+            });
+        });
+    }
+
+    /// Streams documents past the loaded queries; calls deliver(item, maxima) after each.
+    template <class Deliver>
+    void scan(Work& work, const Span& span, std::int64_t part, std::int64_t parts, Deliver deliver) {
+        const auto document = [&](std::int64_t item) { return schedule_.document(span.unit + item); };
+        RowBlocks blocks(params_.d, document, span.count, block_rows_, part, parts);
+        Maxima<Value> maxima = reserve(work);
+        RowBlock* now = &work.blocks[0];
+        RowBlock* next = &work.blocks[1];
+        bool more = blocks.next(*now);
+        while (more) {
+            more = blocks.next(*next);
+            if (now->first) reset(work, maxima);
+            if (now->count > 0) {
+                if (maxima.first_kept < 0) maxima.first_kept = now->tokens[0];
+                fold_block(work, *now, more && next->count > 0 ? next : nullptr, maxima);
+            }
+            if (now->last) deliver(now->item, maxima);
+            std::swap(now, next);
+        }
+    }
+
+    Maxima<Value> reserve(Work& work) {
+        const std::int64_t lanes = std::max<std::int64_t>(work.queries.lanes(), 1);
+        if (is_half(params_.dtype) || params_.normalize) work.rows.reserve((block_rows_ + max_tile_rows) * params_.dim);
+        if (params_.normalize) work.scales.reserve(RowBlock::most_rows);
+        return {work.best.reserve(lanes), indexed_ ? work.index.reserve(lanes) : nullptr, -1};
+    }
+
+    void reset(const Work& work, Maxima<Value>& maxima) const {
+        std::fill_n(maxima.best, work.queries.lanes(), -std::numeric_limits<Value>::infinity());
+        if (maxima.index != nullptr) std::fill_n(maxima.index, work.queries.lanes(), Index<Value>{-1});
+        maxima.first_kept = -1;
+    }
+
+    void fold_block(Work& work, const RowBlock& block, RowBlock* next, const Maxima<Value>& maxima) {
+        const std::byte* ready[RowBlock::most_rows];
+        FoldArgs<Value> args;
+        args.dim = params_.dim;
+        args.run = run_length(is_half(params_.dtype));
+        args.rows = prepare(work, block, ready);
+        args.scales = params_.normalize ? work.scales.data() : nullptr;
+        args.tokens = block.tokens;
+        args.row_count = block.count;
+        if (next != nullptr) {
+            next->pad(block.count + max_tile_rows);
+            args.ahead = next->rows;
+            args.ahead_step = args.run * static_cast<std::int64_t>(size_of(params_.dtype));
+        }
+        fold_panels(work.queries, args, maxima);
+    }
+
+    void fold_panels(const QueryBlock<Value>& queries, FoldArgs<Value>& args, const Maxima<Value>& maxima) const {
+        args.panels = queries.panels();
+        args.best = maxima.best;
+        args.index = maxima.index;
+        args.panel_count = queries.wide_panels();
+        if (args.panel_count > 0) typed_.fold_wide(args);
+        if (queries.narrow_panels() == 0) return;
+        const std::int64_t lanes = args.panel_count * 2 * typed_.lanes;
+        if (args.panel_count > 0) args.ahead = nullptr;
+        args.panels += lanes * args.dim;
+        args.best += lanes;
+        if (args.index != nullptr) args.index += lanes;
+        args.panel_count = 1;
+        typed_.fold_narrow(args);
+    }
+
+    /// The rows of a block as Values, and with `normalize` their inverse norms.
+    const std::byte* const* prepare(Work& work, const RowBlock& block, const std::byte** ready) const {
+        if (!is_half(params_.dtype) && !params_.normalize) return block.rows;
+        for (std::int64_t r = 0; r < block.count; ++r) {
+            Value* scratch = work.rows.data() + r * params_.dim;
+            ready[r] = widened(ops_, params_.dtype, block.rows[r], scratch, params_.dim);
+            if (params_.normalize) work.scales[r] = inverse_norm(ops_, ready[r], scratch, params_.dim);
+        }
+        for (std::int64_t r = block.count; r < block.count + max_tile_rows; ++r) {
+            ready[r] = ready[block.count - 1];
+            if (params_.normalize) work.scales[r] = work.scales[block.count - 1];
+        }
+        return ready;
+    }
+
+    void write(Work& work, std::int64_t unit, const Maxima<Value>& maxima, double& total) const {
+        for (const Piece& piece : work.queries.pieces()) {
+            writer_.write(work.queries, piece, schedule_.pair(piece.query, unit), maxima, total, work.similarity);
+        }
+    }
+
+    void keep(std::int64_t slot, std::int64_t row, std::int64_t rows, const Maxima<Value>& maxima) {
+        partial_->first_kept[static_cast<std::size_t>(slot)] = maxima.first_kept;
+        const Maxima<Value> to = partial_->at(slot, row);
+        std::copy_n(maxima.best, rows, to.best);
+        if (indexed_) std::copy_n(maxima.index, rows, to.index);
+    }
+
+    void finish_unit(Work& work, std::int64_t unit) {
+        double total = 0;
+        each_slice(work, schedule_.span(unit, unit + 1), [&](std::int64_t begin) {
+            const std::int64_t first = unit * schedule_.parts();
+            Maxima<Value> merged = partial_->at(first, begin);
+            for (std::int64_t part = 1; part < schedule_.parts(); ++part) {
+                merge(merged, partial_->at(first + part, begin), work.queries.rows());
+            }
+            write(work, unit, merged, total);
+        });
+    }
+
+    const TileOps& ops_;
+    const TypedOps<Value>& typed_;
+    const core::Params& params_;
+    ResultWriter<Value> writer_;
+    bool indexed_;
+    Schedule schedule_;
+    std::int64_t block_rows_;
+    std::int64_t call_ = new_call_number();
+    std::unique_ptr<PartialMaxima<Value>> partial_;
+};
+
+}  // namespace
+
+void score(const TileOps& ops, const core::Params& params, const core::Outputs& outputs) {
+    if (params.pairs.count == 0) return;
+    if (params.dtype == DType::f64) {
+        ScoreCall<double>(ops, params, outputs).run();
+    } else {
+        ScoreCall<float>(ops, params, outputs).run();
+    }
+}
+
+}  // namespace rowmax::cpu

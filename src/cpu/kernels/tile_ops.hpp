@@ -1,0 +1,61 @@
+// What one instruction set offers to the drivers: a table of functions, filled in by one file under inst/.
+// Plain data only, because those files are compiled for CPUs that the rest of the library may not run on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rowmax::cpu {
+
+/// Row numbers have the width of the values they travel with, so that one lane mask selects both.
+template <class Value>
+struct IndexOf {
+    using type = std::int32_t;
+};
+template <>
+struct IndexOf<double> {
+    using type = std::int64_t;
+};
+template <class Value>
+using Index = typename IndexOf<Value>::type;
+
+/// No tile is taller; row lists are padded to a multiple of the tile's rows, by less than this.
+inline constexpr std::int64_t max_tile_rows = 16;
+
+/// Document rows against packed query panels: best[lane] = max(best[lane], max over rows of <query lane, row>).
+template <class Value>
+struct FoldArgs {
+    const Value* panels = nullptr;  ///< [panel_count][dim][lanes], zero where a lane holds no query token
+    std::int64_t panel_count = 0;
+    std::int64_t dim = 0;
+    std::int64_t run = 0;                     ///< products that one chain of multiply-adds takes
+    const std::byte* const* rows = nullptr;   ///< of Value, any alignment; `padding` repeats the last
+    const std::int32_t* tokens = nullptr;     ///< the number of each row
+    const Value* scales = nullptr;            ///< factor of each row; null: none
+    std::int64_t row_count = 0;               ///< without the padding
+    Value* best = nullptr;                    ///< [panel_count][lanes]
+    Index<Value>* index = nullptr;            ///< token that gave `best`; null: not wanted
+    const std::byte* const* ahead = nullptr;  ///< rows that the next call reads, fetched meanwhile; null: none
+    std::int64_t ahead_step = 0;              ///< bytes of them that one run of `dim` stands for
+};
+
+template <class Value>
+struct TypedOps {
+    std::int64_t lanes = 0;      ///< of one vector; a wide panel has two vectors, a narrow one has one
+    std::int64_t tile_rows = 0;  ///< document rows that one tile takes
+    void (*fold_wide)(const FoldArgs<Value>&) = nullptr;
+    void (*fold_narrow)(const FoldArgs<Value>&) = nullptr;
+    /// Sum of squares of a row, in an order that does not depend on the instruction set.
+    double (*sum_squares)(const std::byte* row, std::int64_t dim) = nullptr;
+    /// sum[k] += factor * row[k]
+    void (*add_scaled)(Value* sum, const std::byte* row, Value factor, std::int64_t dim) = nullptr;
+};
+
+struct TileOps {
+    TypedOps<float> f32;
+    TypedOps<double> f64;
+    void (*widen_f16)(const std::byte* row, float* to, std::int64_t dim) = nullptr;
+    void (*widen_bf16)(const std::byte* row, float* to, std::int64_t dim) = nullptr;
+};
+
+}  // namespace rowmax::cpu

@@ -1,0 +1,151 @@
+#include "cpu/pool.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace rowmax::cpu {
+
+namespace {
+
+constexpr int most_threads = 1024;
+
+/// One call of run_tasks: lives on the caller's stack until every helper has left it.
+struct Job {
+    Job(detail::Task function, void* argument, std::int64_t tasks, int helpers)
+        : task(function), context(argument), count(tasks), places(helpers) {}
+
+    detail::Task task;
+    void* context;
+    std::int64_t count;
+    int places;      ///< helpers that may still join; guarded by the pool's mutex
+    int inside = 0;  ///< helpers that joined and have not left; guarded by the pool's mutex
+    std::atomic<std::int64_t> next{0};
+    std::exception_ptr error;  ///< guarded by error_mutex
+    std::mutex error_mutex;
+
+    void work() {
+        for (;;) {
+            const std::int64_t i = next.fetch_add(1, std::memory_order_relaxed);
+            if (i >= count) return;
+            try {
+                task(context, i);
+            } catch (...) {
+                const std::lock_guard lock(error_mutex);
+                if (error == nullptr) error = std::current_exception();
+                next.store(count, std::memory_order_relaxed);
+            }
+        }
+    }
+};
+
+class Pool {
+  public:
+    void run(Job& job, int helpers) {
+        {
+            const std::lock_guard lock(mutex_);
+            grow(helpers);
+            jobs_.push_back(&job);
+        }
+        if (helpers == 1) {
+            wake_.notify_one();
+        } else {
+            wake_.notify_all();
+        }
+        job.work();
+        std::unique_lock lock(mutex_);
+        std::erase(jobs_, &job);
+        left_.wait(lock, [&] { return job.inside == 0; });
+    }
+
+  private:
+    // Threads are detached: they hold nothing that must be released, and a process may exit while they sleep.
+    void grow(int helpers) {
+        for (; threads_ < helpers; ++threads_) std::thread([this] { serve(); }).detach();
+    }
+
+    Job* joinable() {
+        for (Job* job : jobs_) {
+            if (job->places > 0 && job->next.load(std::memory_order_relaxed) < job->count) return job;
+        }
+        return nullptr;
+    }
+
+    void serve() {
+        std::unique_lock lock(mutex_);
+        for (;;) {
+            Job* job = nullptr;
+            wake_.wait(lock, [&] { return (job = joinable()) != nullptr; });
+            --job->places;
+            ++job->inside;
+            lock.unlock();
+            job->work();
+            lock.lock();
+            if (--job->inside == 0) left_.notify_all();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::condition_variable left_;
+    std::deque<Job*> jobs_;
+    int threads_ = 0;
+};
+
+struct OwnedPool {
+    pid_t owner = getpid();
+    Pool pool;
+};
+
+// A child of fork has the pool's memory but none of its threads, and perhaps a locked mutex: it gets a pool of its own.
+// Pools are never destroyed, since their threads may outlive static destructors.
+Pool& pool() {
+    static std::atomic<OwnedPool*> current{nullptr};
+    OwnedPool* seen = current.load(std::memory_order_acquire);
+    while (seen == nullptr || seen->owner != getpid()) {
+        auto fresh = std::make_unique<OwnedPool>();
+        if (current.compare_exchange_strong(seen, fresh.get(), std::memory_order_acq_rel)) seen = fresh.release();
+    }
+    return seen->pool;
+}
+
+int available_cores() {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(CPU_COUNT(&set), 1);
+    return std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
+}
+
+}  // namespace
+
+int thread_count(int wanted) {
+    if (wanted > 0) return std::min(wanted, most_threads);
+    const char* variable = std::getenv("ROWMAX_THREADS");
+    const int asked = variable == nullptr ? 0 : std::atoi(variable);
+    if (asked > 0) return std::min(asked, most_threads);
+    static const int cores = std::min(available_cores(), most_threads);
+    return cores;
+}
+
+void detail::run_tasks(int threads, std::int64_t count, Task task, void* context) {
+    const auto helpers = static_cast<int>(std::min<std::int64_t>(threads, count)) - 1;
+    if (helpers < 1) {
+        for (std::int64_t i = 0; i < count; ++i) task(context, i);
+        return;
+    }
+    Job job(task, context, count, helpers);
+    pool().run(job, helpers);
+    if (job.error != nullptr) std::rethrow_exception(job.error);
+}
+
+}  // namespace rowmax::cpu

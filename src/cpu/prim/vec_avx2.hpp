@@ -1,0 +1,116 @@
+// AVX2, FMA and F16C: one function, one instruction. Manual entries: Intel Intrinsics Guide,
+// https://www.intel.com/content/www/us/en/docs/intrinsics-guide/ (search for the _mm256 name).
+#pragma once
+
+#include <immintrin.h>
+
+#include "cpu/kernels/tile_ops.hpp"
+#include "cpu/prim/unroll.hpp"
+
+namespace rowmax::cpu {
+namespace {
+
+struct Avx2F32 {
+    using Value = float;
+    using IndexValue = std::int32_t;
+    using Reg = __m256;
+    using Mask = __m256;
+    using IndexReg = __m256i;
+    static constexpr int lanes = 8;
+    static constexpr int registers = 16;
+    static constexpr int unrolled = 4;
+
+    static ROWMAX_INLINE Reg zero() { return _mm256_setzero_ps(); }               // vxorps
+    static ROWMAX_INLINE Reg load(const float* p) { return _mm256_loadu_ps(p); }  // vmovups
+    static ROWMAX_INLINE Reg load(const std::byte* p) { return _mm256_loadu_ps(reinterpret_cast<const float*>(p)); }
+    static ROWMAX_INLINE void store(float* p, Reg a) { _mm256_storeu_ps(p, a); }  // vmovups
+    static ROWMAX_INLINE Reg broadcast(float x) { return _mm256_set1_ps(x); }     // vbroadcastss
+    static ROWMAX_INLINE Reg broadcast(const std::byte* p) {                      // vbroadcastss
+        float x;
+        __builtin_memcpy(&x, p, sizeof(x));
+        return _mm256_set1_ps(x);
+    }
+    static ROWMAX_INLINE Reg fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_ps(a, b, c); }  // vfmadd231ps
+    static ROWMAX_INLINE Reg add(Reg a, Reg b) { return _mm256_add_ps(a, b); }              // vaddps
+    static ROWMAX_INLINE Reg mul(Reg a, Reg b) { return _mm256_mul_ps(a, b); }              // vmulps
+    static ROWMAX_INLINE Reg max(Reg a, Reg b) { return _mm256_max_ps(a, b); }  // vmaxps: b when equal or NaN
+
+    static ROWMAX_INLINE Mask ordered(Reg a, Reg b) { return _mm256_cmp_ps(a, b, _CMP_ORD_Q); }          // vcmpps
+    static ROWMAX_INLINE Mask greater(Reg a, Reg b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }          // vcmpps
+    static ROWMAX_INLINE Mask not_less_equal(Reg a, Reg b) { return _mm256_cmp_ps(a, b, _CMP_NLE_UQ); }  // vcmpps
+    static ROWMAX_INLINE Mask both(Mask a, Mask b) { return _mm256_and_ps(a, b); }                       // vandps
+    static ROWMAX_INLINE bool all(Mask a) { return _mm256_movemask_ps(a) == 0xff; }                      // vmovmskps
+    static ROWMAX_INLINE Reg select(Mask m, Reg yes, Reg no) { return _mm256_blendv_ps(no, yes, m); }    // vblendvps
+
+    static ROWMAX_INLINE IndexReg load_index(const std::int32_t* p) {  // vmovdqu
+        return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    }
+    static ROWMAX_INLINE void store_index(std::int32_t* p, IndexReg a) {  // vmovdqu
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a);
+    }
+    static ROWMAX_INLINE IndexReg broadcast_index(std::int32_t x) { return _mm256_set1_epi32(x); }  // vpbroadcastd
+    static ROWMAX_INLINE IndexReg select_index(Mask m, IndexReg yes, IndexReg no) {                 // vpblendvb
+        return _mm256_blendv_epi8(no, yes, _mm256_castps_si256(m));
+    }
+};
+
+struct Avx2F64 {
+    using Value = double;
+    using IndexValue = std::int64_t;
+    using Reg = __m256d;
+    using Mask = __m256d;
+    using IndexReg = __m256i;
+    static constexpr int lanes = 4;
+    static constexpr int registers = 16;
+    static constexpr int unrolled = 4;
+
+    static ROWMAX_INLINE Reg zero() { return _mm256_setzero_pd(); }                // vxorpd
+    static ROWMAX_INLINE Reg load(const double* p) { return _mm256_loadu_pd(p); }  // vmovupd
+    static ROWMAX_INLINE Reg load(const std::byte* p) { return _mm256_loadu_pd(reinterpret_cast<const double*>(p)); }
+    static ROWMAX_INLINE void store(double* p, Reg a) { _mm256_storeu_pd(p, a); }  // vmovupd
+    static ROWMAX_INLINE Reg broadcast(double x) { return _mm256_set1_pd(x); }     // vbroadcastsd
+    static ROWMAX_INLINE Reg broadcast(const std::byte* p) {                       // vbroadcastsd
+        double x;
+        __builtin_memcpy(&x, p, sizeof(x));
+        return _mm256_set1_pd(x);
+    }
+    static ROWMAX_INLINE Reg fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_pd(a, b, c); }  // vfmadd231pd
+    static ROWMAX_INLINE Reg add(Reg a, Reg b) { return _mm256_add_pd(a, b); }              // vaddpd
+    static ROWMAX_INLINE Reg mul(Reg a, Reg b) { return _mm256_mul_pd(a, b); }              // vmulpd
+    static ROWMAX_INLINE Reg max(Reg a, Reg b) { return _mm256_max_pd(a, b); }  // vmaxpd: b when equal or NaN
+
+    static ROWMAX_INLINE Mask ordered(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_ORD_Q); }          // vcmppd
+    static ROWMAX_INLINE Mask greater(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_GT_OQ); }          // vcmppd
+    static ROWMAX_INLINE Mask not_less_equal(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_NLE_UQ); }  // vcmppd
+    static ROWMAX_INLINE Mask both(Mask a, Mask b) { return _mm256_and_pd(a, b); }                       // vandpd
+    static ROWMAX_INLINE bool all(Mask a) { return _mm256_movemask_pd(a) == 0xf; }                       // vmovmskpd
+    static ROWMAX_INLINE Reg select(Mask m, Reg yes, Reg no) { return _mm256_blendv_pd(no, yes, m); }    // vblendvpd
+
+    static ROWMAX_INLINE IndexReg load_index(const std::int64_t* p) {  // vmovdqu
+        return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    }
+    static ROWMAX_INLINE void store_index(std::int64_t* p, IndexReg a) {  // vmovdqu
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a);
+    }
+    static ROWMAX_INLINE IndexReg broadcast_index(std::int32_t x) { return _mm256_set1_epi64x(x); }  // vpbroadcastq
+    static ROWMAX_INLINE IndexReg select_index(Mask m, IndexReg yes, IndexReg no) {                  // vpblendvb
+        return _mm256_blendv_epi8(no, yes, _mm256_castpd_si256(m));
+    }
+};
+
+struct Avx2Half {
+    static constexpr int step = 8;
+    static ROWMAX_INLINE __m128i load(const std::byte* p) {  // vmovdqu
+        return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    }
+    static ROWMAX_INLINE void widen_f16(const std::byte* p, float* to) {  // vcvtph2ps
+        _mm256_storeu_ps(to, _mm256_cvtph_ps(load(p)));
+    }
+    static ROWMAX_INLINE void widen_bf16(const std::byte* p, float* to) {  // vpmovzxwd, vpslld
+        const __m256i wide = _mm256_slli_epi32(_mm256_cvtepu16_epi32(load(p)), 16);
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), wide);
+    }
+};
+
+}  // namespace
+}  // namespace rowmax::cpu

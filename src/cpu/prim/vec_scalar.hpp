@@ -1,0 +1,115 @@
+// Vectors of any width in plain C++: the rows that run everywhere, and the ones that exercise wide tiles on narrow
+// machines. Included by one file under inst/, inside its anonymous namespace.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "cpu/kernels/tile_ops.hpp"
+
+namespace rowmax::cpu {
+namespace {
+
+template <class T>
+T load_scalar(const std::byte* at) {
+    T value;
+    std::memcpy(&value, at, sizeof(T));
+    return value;
+}
+
+template <class T, int Lanes>
+struct ScalarVec {
+    using Value = T;
+    using IndexValue = Index<T>;
+    struct Reg {
+        T v[Lanes];
+    };
+    struct Mask {
+        bool v[Lanes];
+    };
+    struct IndexReg {
+        IndexValue v[Lanes];
+    };
+    static constexpr int lanes = Lanes;
+    static constexpr int registers = Lanes * sizeof(T) >= 64 ? 32 : 16;  ///< of a machine with such vectors
+    static constexpr int unrolled = 1;
+
+    // One function an operation: inlined a thousand times, they would compile for half a minute.
+    template <class R, class F>
+    static __attribute__((noinline)) R each(F f) {
+        R r;
+        for (int i = 0; i < Lanes; ++i) r.v[i] = f(i);
+        return r;
+    }
+    static Reg zero() {
+        return each<Reg>([](int) { return T(0); });
+    }
+    static Reg load(const T* p) {
+        return each<Reg>([=](int i) { return p[i]; });
+    }
+    static Reg load(const std::byte* p) {
+        return each<Reg>([=](int i) { return load_scalar<T>(p + i * std::ptrdiff_t{sizeof(T)}); });
+    }
+    static void store(T* p, Reg a) { std::memcpy(p, a.v, sizeof(a.v)); }
+    static Reg broadcast(const std::byte* p) { return broadcast(load_scalar<T>(p)); }
+    static Reg broadcast(T x) {
+        return each<Reg>([=](int) { return x; });
+    }
+    static Reg fma(Reg a, Reg b, Reg c) {
+        return each<Reg>([&](int i) { return std::fma(a.v[i], b.v[i], c.v[i]); });
+    }
+    static Reg add(Reg a, Reg b) {
+        return each<Reg>([&](int i) { return a.v[i] + b.v[i]; });
+    }
+    static Reg mul(Reg a, Reg b) {
+        return each<Reg>([&](int i) { return a.v[i] * b.v[i]; });
+    }
+    // As maxps: the second operand when they are equal or one is NaN.
+    static Reg max(Reg a, Reg b) {
+        return each<Reg>([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+    }
+
+    static Mask ordered(Reg a, Reg b) {
+        return each<Mask>([&](int i) { return a.v[i] == a.v[i] && b.v[i] == b.v[i]; });
+    }
+    static Mask greater(Reg a, Reg b) {
+        return each<Mask>([&](int i) { return a.v[i] > b.v[i]; });
+    }
+    static Mask not_less_equal(Reg a, Reg b) {
+        return each<Mask>([&](int i) { return !(a.v[i] <= b.v[i]); });
+    }
+    static Mask both(Mask a, Mask b) {
+        return each<Mask>([&](int i) { return a.v[i] && b.v[i]; });
+    }
+    static bool all(Mask a) {
+        bool yes = true;
+        for (const bool x : a.v) yes = yes && x;
+        return yes;
+    }
+    static Reg select(Mask m, Reg yes, Reg no) {
+        return each<Reg>([&](int i) { return m.v[i] ? yes.v[i] : no.v[i]; });
+    }
+
+    static IndexReg load_index(const IndexValue* p) {
+        return each<IndexReg>([=](int i) { return p[i]; });
+    }
+    static void store_index(IndexValue* p, IndexReg a) { std::memcpy(p, a.v, sizeof(a.v)); }
+    static IndexReg broadcast_index(std::int32_t x) {
+        return each<IndexReg>([=](int) { return IndexValue{x}; });
+    }
+    static IndexReg select_index(Mask m, IndexReg yes, IndexReg no) {
+        return each<IndexReg>([&](int i) { return m.v[i] ? yes.v[i] : no.v[i]; });
+    }
+};
+
+/// No conversion of several at once: rows.hpp converts one by one.
+struct ScalarHalf {
+    static constexpr int step = INT32_MAX;
+    static void widen_f16(const std::byte*, float*) {}
+    static void widen_bf16(const std::byte*, float*) {}
+};
+
+}  // namespace
+}  // namespace rowmax::cpu

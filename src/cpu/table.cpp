@@ -1,0 +1,73 @@
+// The CPU's rows, in order of preference. All give the same bits; the first whose instructions this machine has runs.
+#include <fmt/format.h>
+
+#include <string>
+
+#include "core/registry.hpp"
+#include "cpu/kernels/score.hpp"
+#include "cpu/prim/features.hpp"
+#include "rowmax/tensor.hpp"
+
+namespace rowmax::cpu {
+
+extern const TileOps scalar4_ops;
+extern const TileOps scalar16_ops;
+#if defined(__x86_64__)
+extern const TileOps avx2_ops;
+extern const TileOps avx512_ops;
+#endif
+
+namespace {
+
+using core::Kernel;
+
+std::string nothing_missing() {
+    return {};
+}
+
+template <DType Type>
+std::string refuse(const core::Params& params) {
+    return params.dtype == Type ? std::string() : std::string(name_of(params.dtype));
+}
+
+template <const TileOps& Ops>
+void score_with(const core::Params& params, const core::Outputs& outputs) {
+    score(Ops, params, outputs);
+}
+
+template <const TileOps& Ops, DType Type>
+constexpr Kernel row(std::string_view name, std::string_view description, std::string (*missing)()) {
+    return {name, "cpu", description, missing, &refuse<Type>, &score_with<Ops>, nullptr};
+}
+
+constexpr Kernel rows[] = {
+#if defined(__x86_64__)
+    row<avx512_ops, DType::f32>("cpu.avx512.f32", "AVX-512, tiles of 12 tokens x 32 lanes", &missing_avx512),
+    row<avx512_ops, DType::f16>("cpu.avx512.f16", "AVX-512, float16 widened in L1", &missing_avx512),
+    row<avx512_ops, DType::bf16>("cpu.avx512.bf16", "AVX-512, bfloat16 widened in L1", &missing_avx512),
+    row<avx512_ops, DType::f64>("cpu.avx512.f64", "AVX-512, tiles of 12 tokens x 16 lanes", &missing_avx512),
+    row<avx2_ops, DType::f32>("cpu.avx2.f32", "AVX2 + FMA, tiles of 6 tokens x 16 lanes", &missing_avx2),
+    row<avx2_ops, DType::f16>("cpu.avx2.f16", "AVX2 + F16C, float16 widened in L1", &missing_avx2),
+    row<avx2_ops, DType::bf16>("cpu.avx2.bf16", "AVX2, bfloat16 widened in L1", &missing_avx2),
+    row<avx2_ops, DType::f64>("cpu.avx2.f64", "AVX2 + FMA, tiles of 6 tokens x 8 lanes", &missing_avx2),
+#endif
+    row<scalar4_ops, DType::f32>("cpu.scalar4.f32", "plain C++, any machine", &nothing_missing),
+    row<scalar4_ops, DType::f16>("cpu.scalar4.f16", "plain C++, any machine", &nothing_missing),
+    row<scalar4_ops, DType::bf16>("cpu.scalar4.bf16", "plain C++, any machine", &nothing_missing),
+    row<scalar4_ops, DType::f64>("cpu.scalar4.f64", "plain C++, any machine", &nothing_missing),
+    row<scalar16_ops, DType::f32>("cpu.scalar16.f32", "plain C++ in the tiles of AVX-512", &nothing_missing),
+    row<scalar16_ops, DType::f16>("cpu.scalar16.f16", "plain C++ in the tiles of AVX-512", &nothing_missing),
+    row<scalar16_ops, DType::bf16>("cpu.scalar16.bf16", "plain C++ in the tiles of AVX-512", &nothing_missing),
+    row<scalar16_ops, DType::f64>("cpu.scalar16.f64", "plain C++ in the tiles of AVX-512", &nothing_missing),
+};
+
+}  // namespace
+}  // namespace rowmax::cpu
+
+namespace rowmax::core {
+
+std::span<const Kernel> cpu_kernels() {
+    return cpu::rows;
+}
+
+}  // namespace rowmax::core

@@ -1,0 +1,180 @@
+#include "cpu/sample.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace rowmax::test {
+
+std::string_view name_of_layout(Layout layout) {
+    switch (layout) {
+        case Layout::cross: return "cross";
+        case Layout::single: return "single";
+        case Layout::grouped: return "grouped";
+        case Layout::zipped: return "zipped";
+        case Layout::list: return "list";
+        case Layout::packed: return "packed";
+        case Layout::packed_list: return "packed_list";
+        case Layout::ranges: return "ranges";
+    }
+    return "?";
+}
+
+std::ostream& operator<<(std::ostream& out, const Shape& s) {
+    return out << name_of_layout(s.layout) << " " << name_of(s.dtype) << " queries " << s.queries << " documents "
+               << s.documents << " lq " << s.lq << " ld " << s.ld << " dim " << s.dim << (s.masked ? " masked" : "")
+               << (s.normalize ? " normalize" : "") << " seed " << s.seed;
+}
+
+Values small_integers(std::int64_t dim) {
+    const int most = dim <= 256 ? 3 : 1;
+    return [most](std::mt19937& random) {
+        return static_cast<double>(std::uniform_int_distribution(-most, most)(random));
+    };
+}
+
+Values normal() {
+    return [](std::mt19937& random) { return std::normal_distribution()(random); };
+}
+
+Values uniform() {
+    return [](std::mt19937& random) { return std::uniform_real_distribution()(random); };
+}
+
+Sample::Sample(const Shape& shape, const Values& values) : shape_(shape), random_(shape.seed) {
+    request.options.normalize = shape.normalize;
+    switch (shape.layout) {
+        case Layout::packed:
+        case Layout::packed_list: packed(values); break;
+        case Layout::ranges: ranges(values); break;
+        default: dense(values);
+    }
+    if (shape.layout == Layout::list || shape.layout == Layout::packed_list) pair_list();
+}
+
+TensorView Sample::keep(DType dtype, std::vector<std::int64_t> shape, const std::vector<double>& values) {
+    arrays_.emplace_back(dtype, std::move(shape), values.empty() ? std::vector<double>{0} : values);
+    return arrays_.back().view();
+}
+
+TensorView Sample::tokens(std::vector<std::int64_t> shape, const Values& values) {
+    const std::int64_t count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+    std::vector<double> all(static_cast<std::size_t>(count));
+    for (double& x : all) x = values(random_);
+    return keep(shape_.dtype, std::move(shape), all);
+}
+
+// About two thirds kept; now and then an item with nothing kept.
+TensorView Sample::mask(std::vector<std::int64_t> shape) {
+    const std::int64_t length = shape.back();
+    const std::int64_t count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+    std::vector<double> all;
+    for (std::int64_t i = 0; i < count; ++i) {
+        const bool empty = length > 0 && (i / length) % 5 == 3;
+        all.push_back(!empty && std::uniform_int_distribution(0, 2)(random_) > 0 ? 1 : 0);
+    }
+    return keep(DType::boolean, std::move(shape), all);
+}
+
+void Sample::dense(const Values& values) {
+    const Shape& s = shape_;
+    const bool zipped = s.layout == Layout::zipped;
+    const std::int64_t queries = s.layout == Layout::single ? 1 : s.queries;
+    std::vector<std::int64_t> q = {queries, s.lq, s.dim};
+    std::vector<std::int64_t> d = {zipped ? queries : s.documents, s.ld, s.dim};
+    if (s.layout == Layout::single) q.erase(q.begin());
+    if (s.layout == Layout::grouped) d.insert(d.begin(), queries);
+    request.q.tokens = tokens(q, values);
+    request.d.tokens = tokens(d, values);
+    if (s.masked) {
+        request.q.mask = mask({q.begin(), q.end() - 1});
+        request.d.mask = mask({d.begin(), d.end() - 1});
+    }
+    if (zipped) request.pairing = Pairing::zipped;
+    if (s.layout == Layout::grouped) request.pairing = Pairing::grouped;
+}
+
+TensorView Sample::offsets(std::int64_t items, std::int64_t longest, std::int64_t& total) {
+    std::vector<double> starts = {0};
+    for (std::int64_t i = 0; i < items; ++i) {
+        const std::int64_t length = i == 0 ? longest : std::uniform_int_distribution<std::int64_t>(0, longest)(random_);
+        starts.push_back(starts.back() + static_cast<double>(length));
+    }
+    total = static_cast<std::int64_t>(starts.back());
+    return keep(shape_.seed % 2 == 0 ? DType::i32 : DType::i64, {items + 1}, starts);
+}
+
+void Sample::packed(const Values& values) {
+    std::int64_t total = 0;
+    request.q.cu_seqlens = offsets(shape_.queries, shape_.lq, total);
+    request.q.tokens = tokens({total, shape_.dim}, values);
+    request.d.cu_seqlens = offsets(shape_.documents, shape_.ld, total);
+    request.d.tokens = tokens({total, shape_.dim}, values);
+}
+
+void Sample::ranges(const Values& values) {
+    const std::int64_t storage = 2 * shape_.ld + 3;
+    std::vector<double> starts;
+    std::vector<double> lengths;
+    for (std::int64_t i = 0; i < shape_.documents; ++i) {
+        const auto length = std::uniform_int_distribution<std::int64_t>(0, shape_.ld)(random_);
+        starts.push_back(
+            static_cast<double>(std::uniform_int_distribution<std::int64_t>(0, storage - length)(random_)));
+        lengths.push_back(static_cast<double>(length));
+    }
+    request.q.tokens = tokens({shape_.lq, shape_.dim}, values);
+    request.d.tokens = tokens({storage, shape_.dim}, values);
+    request.d.offsets = keep(DType::i64, {shape_.documents}, starts);
+    request.d.lengths = keep(DType::i32, {shape_.documents}, lengths);
+}
+
+void Sample::pair_list() {
+    request.pairing = Pairing::list;
+    const std::int64_t count = shape_.queries * shape_.documents / 2 + 2;
+    std::vector<double> q;
+    std::vector<double> d;
+    for (std::int64_t p = 0; p < count; ++p) {
+        q.push_back(static_cast<double>(std::uniform_int_distribution<std::int64_t>(0, shape_.queries - 1)(random_)));
+        d.push_back(static_cast<double>(std::uniform_int_distribution<std::int64_t>(0, shape_.documents - 1)(random_)));
+    }
+    request.pair_q = keep(DType::i32, {count}, q);
+    request.pair_d = keep(DType::i64, {count}, d);
+}
+
+Results run(const core::Kernel& row, const core::Problem& problem, Want want, int threads) {
+    core::Params params = problem.params;
+    params.threads = threads;
+    params.wants_index = want != Want::scores;
+    const DType dtype = params.dtype == DType::f64 ? DType::f64 : DType::f32;
+    const std::int64_t pairs = params.pairs.count;
+    const std::int64_t tokens = want == Want::scores ? 0 : params.q.max_length;
+    // Filled with what no kernel writes, so that an element left out shows.
+    Results results{Array(dtype, {pairs}, {-12345}), Array(DType::i32, {pairs, tokens}, {-99}),
+                    Array(dtype, {pairs, want == Want::all ? tokens : 0}, {-12345})};
+    core::Outputs outputs;
+    outputs.scores = results.scores.view().data;
+    if (want != Want::scores) outputs.index = static_cast<std::int32_t*>(results.index.view().data);
+    if (want == Want::all) outputs.similarity = results.similarity.view().data;
+    row.score(params, outputs);
+    return results;
+}
+
+std::vector<const core::Kernel*> rows_for(DType dtype) {
+    core::Params params;
+    params.dtype = dtype;
+    params.dim = 1;
+    std::vector<const core::Kernel*> rows;
+    for (const core::Kernel& row : core::cpu_kernels()) {
+        if (row.missing_features().empty() && row.refuse(params).empty()) rows.push_back(&row);
+    }
+    return rows;
+}
+
+bool same_bits(const Array& a, const Array& b) {
+    const TensorView x = a.view();
+    const TensorView y = b.view();
+    if (x.dtype != y.dtype || a.size() != b.size()) return false;
+    return a.size() == 0 || std::memcmp(x.data, y.data, a.size() * size_of(x.dtype)) == 0;
+}
+
+}  // namespace rowmax::test

@@ -1,0 +1,88 @@
+// Requests of every layout with random contents, and rows of the CPU table run on them.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <ostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/problem.hpp"
+#include "core/reference.hpp"
+#include "core/registry.hpp"
+#include "rowmax/maxsim.hpp"
+#include "support/array.hpp"
+
+namespace rowmax::test {
+
+/// How tokens are laid out and which pairs are scored.
+enum class Layout { cross, single, grouped, zipped, list, packed, packed_list, ranges };
+inline constexpr Layout all_layouts[] = {Layout::cross, Layout::single, Layout::grouped,     Layout::zipped,
+                                         Layout::list,  Layout::packed, Layout::packed_list, Layout::ranges};
+inline constexpr DType token_types[] = {DType::f32, DType::f16, DType::bf16, DType::f64};
+
+std::string_view name_of_layout(Layout layout);
+
+struct Shape {
+    Layout layout = Layout::cross;
+    DType dtype = DType::f32;
+    std::int64_t queries = 1;
+    std::int64_t documents = 1;
+    std::int64_t lq = 1;
+    std::int64_t ld = 1;
+    std::int64_t dim = 1;
+    bool masked = false;  ///< both sides, with holes (dense layouts)
+    bool normalize = false;
+    unsigned seed = 1;
+};
+std::ostream& operator<<(std::ostream& out, const Shape& shape);
+
+using Values = std::function<double(std::mt19937&)>;
+/// Whole numbers whose products and sums are exact in every type: |x| <= 3, or 1 for long rows.
+Values small_integers(std::int64_t dim);
+/// Normal, and uniform in [0, 1).
+Values normal();
+Values uniform();
+
+/// A request and the arrays that it points into.
+class Sample {
+  public:
+    Sample(const Shape& shape, const Values& values);
+    ScoreRequest request;
+    [[nodiscard]] const Shape& shape() const { return shape_; }
+
+  private:
+    TensorView keep(DType dtype, std::vector<std::int64_t> shape, const std::vector<double>& values);
+    TensorView tokens(std::vector<std::int64_t> shape, const Values& values);
+    TensorView mask(std::vector<std::int64_t> shape);
+    TensorView offsets(std::int64_t items, std::int64_t longest, std::int64_t& total);
+    void dense(const Values& values);
+    void packed(const Values& values);
+    void ranges(const Values& values);
+    void pair_list();
+
+    Shape shape_;
+    std::mt19937 random_;
+    std::deque<Array> arrays_;
+};
+
+struct Results {
+    Array scores;
+    Array index;
+    Array similarity;
+};
+
+enum class Want { scores, index, all };
+
+/// Runs one row of the table on a problem.
+Results run(const core::Kernel& row, const core::Problem& problem, Want want = Want::all, int threads = 1);
+
+/// The rows that this machine can run and that take this type.
+std::vector<const core::Kernel*> rows_for(DType dtype);
+
+/// Same bits, NaN included.
+bool same_bits(const Array& a, const Array& b);
+
+}  // namespace rowmax::test
