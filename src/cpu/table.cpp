@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/registry.hpp"
+#include "cpu/kernels/backward.hpp"
 #include "cpu/kernels/score.hpp"
 #include "cpu/prim/features.hpp"
 #include "rowmax/tensor.hpp"
@@ -35,9 +36,14 @@ void score_with(const core::Params& params, const core::Outputs& outputs) {
     score(Ops, params, outputs);
 }
 
+template <const TileOps& Ops>
+void backward_with(const core::Params& params, const core::Gradients& gradients) {
+    backward(Ops, params, gradients);
+}
+
 template <const TileOps& Ops, DType Type>
 constexpr Kernel row(std::string_view name, std::string_view description, std::string (*missing)()) {
-    return {name, "cpu", description, missing, &refuse<Type>, &score_with<Ops>, nullptr};
+    return {name, "cpu", description, missing, &refuse<Type>, &score_with<Ops>, &backward_with<Ops>};
 }
 
 constexpr Kernel rows[] = {
