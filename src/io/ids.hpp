@@ -32,7 +32,8 @@ class Ids {
     /// Checks every id, and that they differ.
     Ids(std::vector<std::string> ids, const std::string& where);
     /// text[offsets[i] .. offsets[i + 1]); offsets [count + 1]. Unchecked until used.
-    Ids(std::int64_t count, const std::int64_t* offsets, std::string_view text, std::string where);
+    Ids(std::int64_t count, const std::int64_t* offsets, std::string_view text, std::string where,
+        std::shared_ptr<const void> owner);
 
     [[nodiscard]] std::int64_t size() const noexcept { return count_; }
     [[nodiscard]] bool stored() const noexcept { return strings_ != nullptr || offsets_ != nullptr; }
@@ -48,6 +49,7 @@ class Ids {
     std::shared_ptr<const std::vector<std::string>> strings_;
     const std::int64_t* offsets_ = nullptr;
     std::string_view text_;
+    std::shared_ptr<const void> owner_;  ///< of offsets_ and text_
     std::string where_;
 };
 

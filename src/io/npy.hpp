@@ -16,17 +16,20 @@
 
 namespace rowmax::io {
 
-/// A checked header: the data that it announces lies inside the file.
+/// A checked header: the data that it announces is what the file holds.
 struct NpyHeader {
     std::string descr;
     bool fortran_order = false;
     std::vector<std::int64_t> shape;
-    std::uint64_t item_size = 0;
+    std::uint64_t item_size = 0;  ///< 0: a type without a fixed size, such as pickled objects
     std::uint64_t data_offset = 0;
     std::uint64_t data_bytes = 0;
 };
 
-/// `where` names the file (and member) in errors.
+/// `where` names the file (and member) in errors. `head` is the start of a file of `file_size` bytes: all of it, or at
+/// least npy_head_bytes.
+NpyHeader parse_npy_header(std::span<const std::byte> head, std::uint64_t file_size, const std::string& where);
+inline constexpr std::size_t npy_head_bytes = (std::size_t{1} << 16) + 12;
 NpyHeader parse_npy_header(std::span<const std::byte> file, const std::string& where);
 
 /// The array in place. `dtype` overrides the type of 2-byte elements that are stored as integers or as void (bfloat16,

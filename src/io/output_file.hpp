@@ -27,6 +27,8 @@ class OutputFile {
     void write(std::string_view text);
     /// Overwrites bytes already written. Not for standard output and other direct targets.
     void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+    /// Appends all that was written to another, uncommitted file.
+    void append(OutputFile& other);
     [[nodiscard]] std::uint64_t size() const noexcept;  ///< bytes written so far
     [[nodiscard]] bool direct() const noexcept;         ///< no temporary: bytes go out as they come
 
@@ -37,9 +39,5 @@ class OutputFile {
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };
-
-/// Removes the temporary files of every OutputFile not yet committed. Async-signal-safe: for the signal
-/// handler of a program that is about to end.
-void remove_unfinished_files() noexcept;
 
 }  // namespace rowmax::io

@@ -62,6 +62,9 @@ class TokenSource {
 
     /// A view where the layout allows it; a copy of just these items for folders and for misaligned .npz members.
     [[nodiscard]] TokenBlock block(std::int64_t first, std::int64_t last) const;
+    /// Where a block that starts at `first` ends if its tokens should take at most `bytes`; a block has at least one
+    /// item.
+    [[nodiscard]] std::int64_t block_end(std::int64_t first, std::int64_t bytes) const;
     [[nodiscard]] TokenBlock all() const { return block(0, count()); }
 
     /// "npy", "npz", "safetensors", "folder", "corpus", "memory".

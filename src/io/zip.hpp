@@ -21,10 +21,11 @@ struct ZipMember {
 
 std::vector<ZipMember> read_zip_directory(std::span<const std::byte> file, const std::string& where);
 
+/// Inflates the first bytes of a deflated member, as many as `out` holds or there are; returns how many.
+std::size_t inflate_prefix(std::span<const std::byte> file, const ZipMember& member, std::span<std::byte> out,
+                           const std::string& where);
 /// Inflates a deflated member into `out`, whose size is member.size, and checks its length and CRC.
 void inflate_member(std::span<const std::byte> file, const ZipMember& member, std::span<std::byte> out,
                     const std::string& where);
-/// The CRC of a stored member against the directory's.
-void check_stored_crc(std::span<const std::byte> file, const ZipMember& member, const std::string& where);
 
 }  // namespace rowmax::io
