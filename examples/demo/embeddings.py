@@ -1,0 +1,93 @@
+"""Token embeddings of many texts, computed once: a cache of chunks named by what they were made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from minilm import DIM, MODEL, MiniLM, Text
+from tqdm import tqdm
+
+CHUNK = 128  # texts a cache file
+BATCH = 16   # texts a forward pass
+FORMAT = 1   # raise when what is stored changes
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    tokens: np.ndarray  # float16 [T, DIM], every row of length 1, [CLS] and [SEP] left out
+    lengths: np.ndarray  # int64 [N], tokens a text
+    means: np.ndarray  # float32 [N, DIM], mean pooling over all tokens, as the model was trained; of length 1
+
+    @property
+    def cu_seqlens(self) -> np.ndarray:
+        return np.concatenate([[0], np.cumsum(self.lengths)])
+
+
+def kept_pieces(text: Text) -> list[int]:
+    """The pieces that are stored: those that belong to a word."""
+    return [i for i, word in enumerate(text.word_of) if word is not None]
+
+
+def embed(model: MiniLM, texts: Sequence[Text], threads: int) -> Embeddings:
+    batches = [texts[i : i + BATCH] for i in range(0, len(texts), BATCH)]
+    with ThreadPoolExecutor(threads) as pool:
+        states = [state for batch in pool.map(model.embed, batches) for state in batch]
+    tokens = [_unit(state[kept_pieces(text)]) for state, text in zip(states, texts, strict=True)]
+    return Embeddings(
+        np.concatenate([np.empty((0, DIM)), *tokens]).astype(np.float16),
+        np.array([len(t) for t in tokens], np.int64),
+        _unit(np.array([state.mean(0) for state in states], np.float32).reshape(-1, DIM)),
+    )
+
+
+def embed_cached(model: MiniLM, texts: Sequence[str], folder: Path, threads: int, what: str) -> tuple[Embeddings, str, int]:
+    """Embeds texts chunk by chunk; chunks that `folder` holds are read instead. A chunk file appears whole or
+    not at all, so an interrupted run goes on where it stopped. Returns embeddings, their key, and how many
+    tokens had to be computed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    parts, keys, computed = [], [], 0
+    for chunk in tqdm(list(_chunks(texts)), desc=what, unit_scale=CHUNK, unit="text", leave=False, disable=None):
+        key = key_of(MODEL, FORMAT, model.max_tokens, chunk)
+        path = folder / f"{key}.npz"
+        if not path.exists():
+            part = embed(model, model.tokenize(chunk), threads)
+            _write_whole(path, part)
+            computed += len(part.tokens)
+        parts.append(_read(path))
+        keys.append(key)
+    joined = [np.concatenate([getattr(part, name) for part in parts]) for name in ("tokens", "lengths", "means")]
+    return Embeddings(*joined), key_of(keys), computed
+
+
+def key_of(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
+
+
+def _chunks(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (texts[i : i + CHUNK] for i in range(0, len(texts), CHUNK))
+
+
+def _write_whole(path: Path, part: Embeddings) -> None:
+    temporary = path.with_suffix(f".{os.getpid()}.part")
+    try:
+        with temporary.open("wb") as file:
+            np.savez(file, tokens=part.tokens, lengths=part.lengths, means=part.means)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> Embeddings:
+    with np.load(path) as arrays:
+        return Embeddings(arrays["tokens"], arrays["lengths"], arrays["means"])
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
