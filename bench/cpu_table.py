@@ -131,6 +131,7 @@ def line(c: Contestant, data: cases.Data, read_ms: float, exact: np.ndarray) -> 
         "case": case.name, "shape": case.shape_text(), "impl": c.name + ("@avx2" if c.avx2_only else ""),
         "kernel": c.loaded.kernel, "dtype": dtype, "threads": c.threads, "repetitions": len(ms),
         **{f"{k}_ms": v for k, v in results.spread(ms).items()},
+        "cpu_ms": round(float(np.median([t.cpu_ms for t in c.turns])), 4),
         "floor_ms": round(max(case.flop() / np.median(peak) / 1e6, read_ms), 4),
         "gflops": round(float(np.median(rate)), 2), "peak_gflops": round(float(np.median(peak)), 2),
         "peak_of": "avx512" if wide else "avx2", "extra_mib": round(c.loaded.extra_mib, 2),
@@ -176,6 +177,7 @@ def ceilings(all_turns: list, bandwidth: dict, before: tuple, load_before: float
         "case": "ceilings", "fma_avx2_gflops": peaks("avx2_gflops"), "fma_avx512_gflops": peaks("avx512_gflops"),
         "read_gb_s": bandwidth, "load_before": load_before, "load_after": os.getloadavg()[0],
         "stolen_percent": round(100 * stolen / max(total, 1), 2), "openblas_chooses": openblas_core(),
+        "realtime": os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR),
     }
 
 

@@ -110,7 +110,7 @@ def ceilings(first: dict) -> str:
         rows.append([title, *cells])
     threads = [f"{count} thread{'s' * (count != '1')}" for count in first["read_gb_s"]]
     note = (f"Load average {first['load_before']:.1f} before and {first['load_after']:.1f} after the run (the run itself "
-            f"included); {first['stolen_percent']} % of the time was stolen by neighbours on the host.")
+            f"included){', at real-time priority' * first['realtime']}; {first['stolen_percent']} % of the time was stolen by neighbours on the host.")
     return table(["ceiling, float32", *threads], rows) + "\n\n" + note
 
 

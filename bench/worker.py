@@ -24,6 +24,7 @@ class Loaded:
 @dataclass
 class Turn:
     ms: float
+    cpu_ms: float  # of all threads
     avx2_gflops: float  # the FMA peak around this very repetition
     avx512_gflops: float
 
@@ -54,11 +55,11 @@ class Worker:
         self.implementation.run()  # its threads, caches and clock are warm then
         wide = self.native.fma_peak(512, self.threads, PROBE_MS)
         before = self.native.fma_peak(256, self.threads, PROBE_MS)
-        start = time.perf_counter()
+        start, start_cpu = time.perf_counter(), time.process_time()
         self.implementation.run()
-        ms = (time.perf_counter() - start) * 1e3
+        ms, cpu_ms = (time.perf_counter() - start) * 1e3, (time.process_time() - start_cpu) * 1e3
         after = self.native.fma_peak(256, self.threads, PROBE_MS)
-        return Turn(ms, (before + after) / 2, wide)
+        return Turn(ms, cpu_ms, (before + after) / 2, wide)
 
 
 def serve(connection: Connection, *arguments) -> None:
