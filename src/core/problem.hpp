@@ -2,11 +2,8 @@
 // and the values.
 #pragma once
 
-#include <cstddef>
-#include <memory>
-#include <vector>
-
 #include "core/params.hpp"
+#include "core/views.hpp"
 #include "rowmax/maxsim.hpp"
 
 namespace rowmax::core {
@@ -15,7 +12,7 @@ namespace rowmax::core {
 struct Problem {
     Params params;
     ResultShape shape;
-    std::vector<std::unique_ptr<std::byte[]>> copies;
+    Copies copies;
 };
 
 Problem make_problem(const ScoreRequest& request);

@@ -27,7 +27,9 @@ std::string_view forced_name(std::string_view option) {
 
 std::string refusal(const Kernel& row, const Params& params) {
     std::string machine = row.missing_features();
-    return machine.empty() ? row.refuse(params) : machine;
+    if (!machine.empty()) return machine;
+    if (params.backward && row.backward == nullptr) return "a backward pass";
+    return row.refuse(params);
 }
 
 std::array<std::span<const Kernel>, 2> tables() {

@@ -1,37 +1,12 @@
 // Where results go, checked against the problem.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "core/problem.hpp"
+#include "core/views.hpp"
 
 namespace rowmax::core {
 
 namespace {
-
-std::string text(const std::vector<std::int64_t>& shape) {
-    return TensorView(nullptr, DType::f32, std::span<const std::int64_t>(shape)).shape_text();
-}
-
-void* checked(const TensorView& view, DType dtype, const std::vector<std::int64_t>& shape, std::string_view name) {
-    if (!view.given()) throw Error(ErrorCode::invalid_value, fmt::format("{} is missing", name));
-    if (view.dtype != dtype) {
-        throw Error(ErrorCode::invalid_type,
-                    fmt::format("{} must be {}, got {}", name, name_of(dtype), name_of(view.dtype)));
-    }
-    const bool rank_fits = view.ndim == static_cast<int>(shape.size());
-    if (!rank_fits || !std::equal(shape.begin(), shape.end(), view.shape.begin())) {
-        throw Error(ErrorCode::invalid_value,
-                    fmt::format("{} must have shape {}, got {}", name, text(shape), view.shape_text()));
-    }
-    if (!view.contiguous()) {
-        throw Error(ErrorCode::invalid_value, fmt::format("{} {} must be contiguous", name, view.shape_text()));
-    }
-    if (view.data == nullptr && view.numel() > 0) {
-        throw Error(ErrorCode::invalid_value, fmt::format("{} {} has no data (null pointer)", name, view.shape_text()));
-    }
-    return view.data;
-}
 
 // An index from elsewhere must stay inside its document, or the backward pass would write outside the gradients.
 void check_index_values(const Params& params, const std::int32_t* index) {
@@ -52,19 +27,20 @@ void check_index_values(const Params& params, const std::int32_t* index) {
 void* gradient_of(const TensorView& gradient, const TensorView& tokens, std::string_view name) {
     if (!gradient.given()) return nullptr;
     const std::vector<std::int64_t> shape(tokens.shape.begin(), tokens.shape.begin() + tokens.ndim);
-    return checked(gradient, tokens.dtype, shape, name);
+    return checked_output(gradient, tokens.dtype, shape, name);
 }
 
 }  // namespace
 
 Outputs check_outputs(const Problem& problem, const ScoreOutputs& outputs) {
     Outputs raw;
-    raw.scores = checked(outputs.scores, problem.shape.dtype, problem.shape.scores, "out");
+    raw.scores = checked_output(outputs.scores, problem.shape.dtype, problem.shape.scores, "out");
     if (outputs.index.given()) {
-        raw.index = static_cast<std::int32_t*>(checked(outputs.index, DType::i32, problem.shape.tokens, "index"));
+        raw.index =
+            static_cast<std::int32_t*>(checked_output(outputs.index, DType::i32, problem.shape.tokens, "index"));
     }
     if (outputs.similarity.given()) {
-        raw.similarity = checked(outputs.similarity, problem.shape.dtype, problem.shape.tokens, "similarity");
+        raw.similarity = checked_output(outputs.similarity, problem.shape.dtype, problem.shape.tokens, "similarity");
     }
     return raw;
 }
@@ -72,9 +48,9 @@ Outputs check_outputs(const Problem& problem, const ScoreOutputs& outputs) {
 Gradients check_gradients(const Problem& problem, const ScoreRequest& request, const TensorView& index,
                           const TensorView& grad_scores, const TensorView& grad_q, const TensorView& grad_d) {
     Gradients raw;
-    raw.index = static_cast<const std::int32_t*>(checked(index, DType::i32, problem.shape.tokens, "index"));
+    raw.index = static_cast<const std::int32_t*>(checked_output(index, DType::i32, problem.shape.tokens, "index"));
     if (request.options.validate) check_index_values(problem.params, raw.index);
-    raw.scores = checked(grad_scores, problem.shape.dtype, problem.shape.scores, "grad_scores");
+    raw.scores = checked_output(grad_scores, problem.shape.dtype, problem.shape.scores, "grad_scores");
     raw.q = gradient_of(grad_q, request.q.tokens, "grad_q");
     raw.d = gradient_of(grad_d, request.d.tokens, "grad_d");
     return raw;
@@ -83,8 +59,8 @@ Gradients check_gradients(const Problem& problem, const ScoreRequest& request, c
 TopKOutputs check_topk_outputs(const Problem& problem, std::int64_t k, const TensorView& scores,
                                const TensorView& index) {
     const std::vector<std::int64_t> shape{problem.params.q.count, k};
-    return {checked(scores, problem.shape.dtype, shape, "scores"),
-            static_cast<std::int64_t*>(checked(index, DType::i64, shape, "index"))};
+    return {checked_output(scores, problem.shape.dtype, shape, "scores"),
+            static_cast<std::int64_t*>(checked_output(index, DType::i64, shape, "index"))};
 }
 
 }  // namespace rowmax::core

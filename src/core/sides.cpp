@@ -1,12 +1,8 @@
 #include "core/sides.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <limits>
 
 namespace rowmax::core {
 
@@ -18,94 +14,32 @@ constexpr std::int64_t max_document_tokens = (std::int64_t{1} << 31) - 1;
     throw Error(code, message);
 }
 
-bool aligned(const TensorView& view) {
-    return reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) == 0;
-}
-
-// Walks the leading dimensions of `view`, copying one innermost row at a time.
-void copy_rows(const TensorView& view, int dimension, const std::byte* from, std::byte*& to) {
-    const auto size = static_cast<std::int64_t>(size_of(view.dtype));
-    for (std::int64_t i = 0; i < view.shape[dimension]; ++i) {
-        const std::byte* item = from + i * view.stride[dimension] * size;
-        if (dimension + 1 < view.ndim) {
-            copy_rows(view, dimension + 1, item, to);
-        } else {
-            std::memcpy(to, item, static_cast<std::size_t>(size));
-            to += size;
-        }
-    }
-}
-
-TensorView copy_of(Copies& copies, const TensorView& view) {
-    copies.emplace_back(new std::byte[static_cast<std::size_t>(view.numel()) * size_of(view.dtype)]);
-    std::byte* to = copies.back().get();
-    if (view.numel() > 0) copy_rows(view, 0, static_cast<const std::byte*>(view.data), to);
-    return {copies.back().get(), view.dtype, std::span(view.shape.data(), static_cast<std::size_t>(view.ndim))};
-}
-
-// Every byte offset inside the view must be a number that a pointer can move by.
-void check_extent(const TensorView& view, std::string_view name) {
-    const auto size = static_cast<std::int64_t>(size_of(view.dtype));
-    std::int64_t elements = 0;
-    bool fits = view.numel() <= std::numeric_limits<std::int64_t>::max() / size;
-    for (int i = 0; i < view.ndim; ++i) {
-        std::int64_t step = 0;
-        fits = fits && !__builtin_mul_overflow(view.shape[i] - 1, view.stride[i], &step) &&
-               step != std::numeric_limits<std::int64_t>::min() &&
-               !__builtin_add_overflow(elements, std::abs(step), &elements);
-    }
-    if (fits && elements < std::numeric_limits<std::int64_t>::max() / size) return;
-    fail(ErrorCode::invalid_value,
-         fmt::format("{} {}: its elements and strides do not fit 64 bits (strides [{}])", name, view.shape_text(),
-                     fmt::join(view.stride.begin(), view.stride.begin() + view.ndim, ", ")));
-}
-
-void check_present(const TensorView& view, std::string_view name) {
-    if (!view.given()) fail(ErrorCode::invalid_value, fmt::format("{} is missing", name));
-    if (view.ndim > TensorView::max_ndim) {
-        fail(ErrorCode::invalid_value,
-             fmt::format("{}: a view has at most {} dimensions, got {}", name, TensorView::max_ndim, view.ndim));
-    }
-    for (int i = 0; i < view.ndim; ++i) {
-        if (view.shape[i] < 0)
-            fail(ErrorCode::invalid_value, fmt::format("{} {}: a negative size", name, view.shape_text()));
-    }
-    if (view.data == nullptr && view.numel() > 0) {
-        fail(ErrorCode::invalid_value, fmt::format("{} {} has no data (null pointer)", name, view.shape_text()));
-    }
-    if (view.numel() > 0) check_extent(view, name);
-}
-
-// Strides that nobody steps along may hold anything; 0 stands for them.
-TensorView without_idle_strides(TensorView view) {
-    const bool empty = view.numel() == 0;
-    for (int i = 0; i < view.ndim; ++i) {
-        if (empty || view.shape[i] == 1) view.stride[i] = 0;
-    }
-    return view;
-}
-
-// A 1 in front serves every item; anything else must match exactly.
-Mask dense_mask(Copies& copies, const TokenSet& side, const SideNames& names) {
-    check_present(side.mask, names.mask);
-    const TensorView mask = without_idle_strides(aligned(side.mask) ? side.mask : copy_of(copies, side.mask));
-    const TensorView& tokens = side.tokens;
+// A 1 in front serves every item; anything else must match exactly. `skipped`: dimensions that the tokens have not.
+bool mask_fits(const TensorView& mask, const TensorView& tokens, int skipped) {
     const int items = tokens.ndim - 2;  // leading dimensions
-    bool fits = mask.ndim == tokens.ndim - 1 || (items == 0 && mask.ndim == 2 && mask.shape[0] == 1);
-    const int extra = fits ? mask.ndim - 1 - items : 0;
     bool leading = true;
-    for (int i = 0; fits && i <= items; ++i) {
-        const std::int64_t have = mask.shape[i + extra];
-        const bool broadcast = leading && have == 1 && i < items;
+    for (int i = 0; i <= items; ++i) {
+        const std::int64_t have = mask.shape[i + skipped];
         leading = leading && have == 1;
-        fits = broadcast || have == tokens.shape[i];
+        const bool broadcast = leading && i < items;
+        if (!broadcast && have != tokens.shape[i]) return false;
     }
-    if (!fits) {
+    return true;
+}
+
+Mask dense_mask(Copies& copies, const TokenSet& side, const SideNames& names) {
+    check_input(side.mask, names.mask);
+    const TensorView& tokens = side.tokens;
+    const TensorView mask = aligned_view(copies, side.mask);
+    const int items = tokens.ndim - 2;
+    const int skipped = mask.ndim - 1 - items;
+    const bool rank_fits = skipped == 0 || (items == 0 && skipped == 1 && mask.shape[0] == 1);
+    if (!rank_fits || !mask_fits(mask, tokens, skipped)) {
         fail(ErrorCode::invalid_value,
              fmt::format("{} {} does not fit {} {}: it needs one value a token, with a leading 1 to serve every item",
                          names.mask, mask.shape_text(), names.tokens, tokens.shape_text()));
     }
-    const auto step = [&](int i) { return i < items ? mask.stride[i + extra] : 0; };
+    const auto step = [&](int i) { return i < items ? mask.stride[i + skipped] : 0; };
     return {mask.data, mask.dtype, step(0), step(1), mask.stride[mask.ndim - 1]};
 }
 
@@ -209,36 +143,12 @@ Segments ranges(Copies& copies, const TokenSet& side, bool validate) {
 
 }  // namespace
 
-TensorView readable(Copies& copies, const TensorView& view) {
-    const int last = view.ndim - 1;
-    const bool in_place = (view.stride[last] == 1 || view.shape[last] <= 1) && aligned(view);
-    return without_idle_strides(in_place ? view : copy_of(copies, view));
-}
-
-IntList int_list(Copies& copies, const TensorView& view, std::string_view name) {
-    check_present(view, name);
-    if (view.dtype != DType::i32 && view.dtype != DType::i64) {
-        fail(ErrorCode::invalid_type, fmt::format("{} must be int32 or int64, got {}", name, name_of(view.dtype)));
-    }
-    if (view.ndim != 1)
-        fail(ErrorCode::invalid_value, fmt::format("{} must have one dimension, got {}", name, view.shape_text()));
-    return {readable(copies, view).data, view.shape[0], view.dtype == DType::i64};
-}
-
-std::int64_t checked_product(std::int64_t a, std::int64_t b, std::string_view what) {
-    std::int64_t product = 0;
-    if (__builtin_mul_overflow(a, b, &product)) {
-        fail(ErrorCode::invalid_value, fmt::format("{}: {} x {} does not fit 64 bits", what, a, b));
-    }
-    return product;
-}
-
 bool single_item(const TokenSet& side) {
     return side.tokens.ndim == 2 && !side.cu_seqlens.given() && !side.offsets.given();
 }
 
 void check_token_dtype(const TokenSet& side, const SideNames& names) {
-    check_present(side.tokens, names.tokens);
+    check_input(side.tokens, names.tokens);
     switch (side.tokens.dtype) {
         case DType::f16:
         case DType::bf16:

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <span>
 #include <string_view>
 
 #include "core/params.hpp"
+#include "core/views.hpp"
 #include "cpu/kernels/counting_sort.hpp"
 #include "rowmax/maxsim.hpp"
 
@@ -16,27 +19,25 @@ namespace {
 constexpr int batch_ndim = TensorView::max_ndim - 1;
 
 void check_index(const TensorView& index, std::int64_t n) {
+    core::check_input(index, "index");
     if (index.dtype != DType::i32 && index.dtype != DType::i64) {
         throw Error(ErrorCode::invalid_type, fmt::format("index must be int32 or int64, got {}", name_of(index.dtype)));
     }
     if (index.ndim < 1) {
         throw Error(ErrorCode::invalid_value, fmt::format("index must be [..., S], got {}", index.shape_text()));
     }
-    if (n < 0) {
-        throw Error(ErrorCode::invalid_value, fmt::format("num_destinations must not be negative, got {}", n));
+    if (n < 0 || n == std::numeric_limits<std::int64_t>::max()) {
+        throw Error(ErrorCode::invalid_value,
+                    fmt::format("num_destinations must not be negative or the largest int64, got {}", n));
     }
 }
 
-void check_output(const TensorView& view, const TensorView& index, std::int64_t last, std::string_view name) {
-    if (view.dtype != DType::i64) {
-        throw Error(ErrorCode::invalid_type, fmt::format("{} must be int64, got {}", name, name_of(view.dtype)));
-    }
-    TensorView want = index;
-    want.shape[static_cast<std::size_t>(index.ndim - 1)] = last;
-    if (view.ndim != want.ndim || view.shape != want.shape || !view.contiguous()) {
-        throw Error(ErrorCode::invalid_value, fmt::format("{} must be contiguous with shape {}, got {}", name,
-                                                          want.shape_text(), view.shape_text()));
-    }
+std::int64_t* checked_output(const TensorView& view, const TensorView& index, std::int64_t last,
+                             std::string_view name) {
+    std::array<std::int64_t, TensorView::max_ndim> shape = index.shape;
+    const auto rank = static_cast<std::size_t>(index.ndim);
+    shape[rank - 1] = last;
+    return static_cast<std::int64_t*>(core::checked_output(view, DType::i64, std::span(shape).first(rank), name));
 }
 
 /// The index as batches of S numbers, whatever its strides.
@@ -86,16 +87,18 @@ void check_values(const Batches& batches, std::int64_t batch, std::int64_t n) {
 void inverse_grid(const TensorView& index, std::int64_t num_destinations, const TensorView& row_ptr,
                   const TensorView& source, bool validate) {
     check_index(index, num_destinations);
-    const Batches batches(index);
-    check_output(row_ptr, index, num_destinations + 1, "row_ptr");
-    check_output(source, index, batches.sources(), "source");
+    core::Copies copies;
+    const TensorView view = core::aligned_view(copies, index);
+    const Batches batches(view);
+    std::int64_t* all_starts = checked_output(row_ptr, index, num_destinations + 1, "row_ptr");
+    std::int64_t* all_sources = checked_output(source, index, batches.sources(), "source");
     if (validate) {
         for (std::int64_t b = 0; b < batches.count(); ++b) check_values(batches, b, num_destinations);
     }
     for (std::int64_t b = 0; b < batches.count(); ++b) {
         const std::int64_t first = batches.first(b);
-        auto* starts = static_cast<std::int64_t*>(row_ptr.data) + b * (num_destinations + 1);
-        auto* sources = static_cast<std::int64_t*>(source.data) + b * batches.sources();
+        std::int64_t* starts = all_starts + b * (num_destinations + 1);
+        std::int64_t* sources = all_sources + b * batches.sources();
         cpu::counting_sort(
             batches.sources(), num_destinations, [&](std::int64_t s) { return batches.at(first, s); }, starts, sources);
         std::fill(sources + starts[num_destinations], sources + batches.sources(), std::int64_t{-1});

@@ -58,8 +58,12 @@ static void inverse_grid(void) {
     const int64_t want_source[2][4] = {{1, 0, 3, -1}, {0, 1, 2, 3}};
     CHECK(memcmp(row_ptr, want_row_ptr, sizeof(row_ptr)) == 0);
     CHECK(memcmp(source, want_source, sizeof(source)) == 0);
-    CHECK_FAILS(rowmax_inverse_grid(&index_view, 2, &row_ptr_view, &source_view, 1), ROWMAX_INVALID_VALUE, "index",
+    const rowmax_view short_row_ptr = out(row_ptr, ROWMAX_INT64, 2, 2, 3);
+    CHECK_FAILS(rowmax_inverse_grid(&index_view, 2, &short_row_ptr, &source_view, 1), ROWMAX_INVALID_VALUE, "index",
                 "2");
+    CHECK_FAILS(rowmax_inverse_grid(&index_view, 3, NULL, &source_view, 1), ROWMAX_INVALID_VALUE, "row_ptr", "missing");
+    CHECK_FAILS(rowmax_inverse_grid(&index_view, INT64_MAX, &row_ptr_view, &source_view, 1), ROWMAX_INVALID_VALUE,
+                "num_destinations", "9223372036854775807");
 }
 
 void test_backward(void) {

@@ -1,0 +1,40 @@
+// Single views: checked, and made readable for kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "rowmax/tensor.hpp"
+
+namespace rowmax::core {
+
+/// Copies that views need because a kernel cannot read them in place.
+using Copies = std::vector<std::unique_ptr<std::byte[]>>;
+
+/// An input that must be given: no negative size, memory where there are elements, offsets that fit 64 bits.
+void check_input(const TensorView& view, std::string_view name);
+
+/// The memory of an output that must be given: this type, this shape, contiguous and aligned.
+void* checked_output(const TensorView& view, DType dtype, std::span<const std::int64_t> shape, std::string_view name);
+
+/// `view` itself when its base is aligned, else a row-major copy. Strides that nobody steps along become 0.
+TensorView aligned_view(Copies& copies, const TensorView& view);
+/// The same, and the last dimension is contiguous.
+TensorView readable(Copies& copies, const TensorView& view);
+
+/// A contiguous list of int32 or int64.
+struct IntList {
+    const void* data = nullptr;
+    std::int64_t count = 0;
+    bool wide = false;
+};
+IntList int_list(Copies& copies, const TensorView& view, std::string_view name);
+
+/// a * b, or an error that says what they count.
+std::int64_t checked_product(std::int64_t a, std::int64_t b, std::string_view what);
+
+}  // namespace rowmax::core
