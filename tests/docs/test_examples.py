@@ -1,0 +1,45 @@
+"""Every example of the documentation runs: fenced python and sh blocks, in order, in an empty folder.
+
+Blocks of one document share their variables and their files. Commands that install or build stand in `console` blocks.
+"""
+
+import importlib.util
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if path.exists()]
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+FENCE = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(document):
+    """(language, code, line) of each block."""
+    text = document.read_text()
+    return [(m[1], m[2], text.count("\n", 0, m.start(2))) for m in FENCE.finditer(text)]
+
+
+def run_python(code, line, document, variables):
+    # Blank lines in front give tracebacks the document's own line numbers.
+    exec(compile("\n" * line + code, str(document), "exec"), variables)
+
+
+def run_shell(code, line, document):
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{document}:{line + 1}: exit status {done.returncode}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if blocks(d)], ids=lambda path: path.name)
+def test_examples(document, tmp_path, monkeypatch, rowmax_command):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{rowmax_command.parent}{os.pathsep}{os.environ['PATH']}")
+    variables = {"__name__": "__example__"}
+    for language, code, line in blocks(document):
+        if language == "sh":
+            run_shell(code, line, document)
+        elif HAS_TORCH or "import torch" not in code:
+            run_python(code, line, document, variables)
