@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
 from debian_text import Package, without_synopsis
-from embeddings import Embeddings, embed, embed_cached, kept_pieces, key_of
+from embeddings import embed, embed_cached, kept_pieces, key_of
 from known_item import known_items, write_qrels
 from matches import match_words
 from minilm import MODEL, MiniLM, Text
@@ -149,7 +150,8 @@ class Demo:
 
     def report(self, corpus: Corpus, measured: dict) -> dict:
         mrr = MEASURES[0]
-        pairs = [(row[mrr], measured["mean pooling"][query][mrr]) for query, row in measured["MaxSim"].items() if query != "mean"]
+        maxsim, means = measured["MaxSim"], measured["mean pooling"]
+        pairs = [(maxsim[query][mrr], means[query][mrr]) for query in maxsim if query != "mean"]
         return {
             "source": corpus.source, "documents": len(corpus.packages), "document_tokens": corpus.token_count,
             "queries": len(pairs), "model": MODEL, "max_tokens": self.model.max_tokens, "run_depth": 100,
@@ -164,7 +166,8 @@ class Demo:
         print(self.screen.bold("\nKnown-item search: the one-line synopsis of a package must find its long description"))
         print(f"({report['queries']} queries, {report['documents']} documents, both methods on the same {MODEL})\n")
         header = ["", "MRR", "nDCG@10", "first", "in top 10"]
-        self.screen.table(header, [[method, *(f"{values[m]:.3f}" for m in MEASURES)] for method, values in report["measures"].items()])
+        rows = [[method, *(f"{values[m]:.3f}" for m in MEASURES)] for method, values in report["measures"].items()]
+        self.screen.table(header, rows)
         print(f"\n  MaxSim ranks the right one higher for {report['maxsim_better']} queries, mean pooling for "
               f"{report['mean_pooling_better']}; {report['equal']} are equal.")
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from minilm import DIM, MODEL, MiniLM, Text
 from tqdm import tqdm
+
+from minilm import DIM, MODEL, MiniLM, Text
 
 CHUNK = 128  # texts a cache file
 BATCH = 16   # texts a forward pass
