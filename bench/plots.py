@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import matplotlib
+from matplotlib import pyplot as plt
+
+import results
 
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402
 
-import results  # noqa: E402
-
-MARKERS = {"rowmax": "o", "torch": "s", "torch-matmul": "D", "openblas": "^", "numpy": "v", "numkong": "x", "maxsim-cpu": "+"}
+MARKERS = {"rowmax": "o", "torch": "s", "torch-matmul": "D", "openblas": "^", "numpy": "v", "numkong": "X", "maxsim-cpu": "P"}
 COLOURS = {"rowmax": "#c1272d", "torch": "#e08214", "torch-matmul": "#b8860b", "openblas": "#2166ac", "numpy": "#4393c3",
            "numkong": "#762a83", "maxsim-cpu": "#1b7837"}
 
@@ -19,6 +19,13 @@ def save(figure, path: Path) -> None:
     with matplotlib.rc_context({"svg.hashsalt": "rowmax"}):
         figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
     plt.close(figure)
+
+
+def place_legend(axes) -> None:
+    """Beside the axes, each label once."""
+    handles, labels = axes.get_legend_handles_labels()
+    unique = dict(zip(labels, handles))
+    axes.legend(unique.values(), unique.keys(), fontsize=7, loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
 def base(line: dict) -> str:
@@ -47,30 +54,32 @@ def roofline(first: dict, lines: list[dict], path: Path) -> None:
                       markersize=7 if filled else 5, alpha=1 if filled else 0.6, label=line["impl"])
     axes.set(xscale="log", yscale="log", xlabel="operations per byte of documents", ylabel="GFLOP/s, one thread",
              title=f"Roofline, {first['device']}, {first['date']}")
-    unique = dict(zip(*reversed(axes.get_legend_handles_labels())))
-    axes.legend(unique.values(), unique.keys(), fontsize=7)
     axes.grid(True, which="both", linewidth=0.3)
+    place_legend(axes)
     save(figure, path)
 
 
 def speedup(first: dict, lines: list[dict], path: Path) -> None:
+    """Filled: as the library comes. Hollow: rival and rowmax both held to AVX2."""
+    lines = [line for line in lines if line["threads"] == 1]
     groups = list(dict.fromkeys((x["case"], x["dtype"]) for x in lines))
-    rivals = [name for name in MARKERS if name != "rowmax"]
+    times = {(x["case"], x["dtype"], x["impl"]): x["median_ms"] for x in lines}
     figure, axes = plt.subplots(figsize=(10, 5))
-    width = 0.8 / len(rivals)
-    for i, rival in enumerate(rivals):
-        for g, (case, dtype) in enumerate(groups):
-            for line in (x for x in lines if (x["case"], x["dtype"], x["threads"]) == (case, dtype, 1)):
-                ours = next(x for x in lines if (x["case"], x["dtype"], x["threads"], x["impl"]) == (case, dtype, 1, "rowmax"))
-                if base(line) == rival:
-                    held = line["impl"].endswith("@avx2")
-                    axes.bar(g + i * width, line["median_ms"] / ours["median_ms"], width * (0.5 if held else 1),
-                             color=COLOURS[rival], alpha=0.35 if held else 1, label=rival + (" held to AVX2" if held else ""))
-    axes.axhline(1, color="k", linewidth=1)
-    axes.set_xticks([g + 0.4 for g in range(len(groups))], [f"{c}\n{d}" for c, d in groups], rotation=60, fontsize=7)
-    axes.set(yscale="log", ylabel="time over rowmax's, one thread", title=f"{first['device']}, {first['date']}")
-    unique = dict(zip(*reversed(axes.get_legend_handles_labels())))
-    axes.legend(unique.values(), unique.keys(), fontsize=7, ncols=2)
+    for line in lines:
+        case, dtype, name = line["case"], line["dtype"], base(line)
+        held = line["impl"] != name
+        ours = times.get((case, dtype, "rowmax@avx2" if held else "rowmax"), times[case, dtype, "rowmax"])
+        if name != "rowmax" and name in MARKERS:
+            axes.plot(groups.index((case, dtype)) + (0.15 if held else -0.15), line["median_ms"] / ours, MARKERS[name],
+                      color=COLOURS[name], fillstyle="none" if held else "full",
+                      label=name + (" (AVX2)" if held else ""))
+    axes.axhline(1, color=COLOURS["rowmax"], linewidth=1.5, label="rowmax")
+    axes.set_xticks(range(len(groups)), [f"{c}\n{d}" for c, d in groups], rotation=60, fontsize=7)
+    axes.set(yscale="log", ylabel="rival's time over rowmax's, one thread", title=f"{first['device']}, {first['date']}")
+    axes.yaxis.set_major_formatter("{x:g}x")
+    axes.yaxis.set_minor_formatter("{x:g}x")
+    axes.grid(True, axis="y", which="both", linewidth=0.3)
+    place_legend(axes)
     save(figure, path)
 
 
