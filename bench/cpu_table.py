@@ -15,13 +15,12 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 import cases
 import machine
+import numpy as np
 import results
 from implementations import IMPLEMENTATIONS, LIBRARIES, Native
-from worker import Loaded, Turn, serve
+from worker import Failure, Loaded, Turn, serve
 
 # How each library is held to AVX2 (NumKong and rowmax have calls for it).
 AVX2_ENVIRONMENT = {
@@ -54,7 +53,7 @@ class Contestant:
     def ask(self, *message):
         self.connection.send(message)
         answer = self.connection.recv()
-        if isinstance(answer, Exception):
+        if isinstance(answer, Failure):
             raise answer
         return answer
 
@@ -96,8 +95,8 @@ def load(contestant: Contestant, case: cases.Case, dtype: str) -> bool:
     try:
         contestant.loaded = contestant.ask("load", case, dtype)
         return True
-    except Exception as error:
-        print(f"  {contestant.name}, {contestant.threads} threads: {error!r}", file=sys.stderr)
+    except Failure as error:
+        print(f"  {contestant.name}, {contestant.threads} threads: {error}", file=sys.stderr)
         return False
 
 

@@ -4,10 +4,10 @@ use it; what can be prepared once per corpus (padding, packing) is prepared outs
 import ctypes
 import os
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-
 from cases import Data
 
 LIBRARIES = Path(os.environ.get("ROWMAX_BENCH_LIBRARIES", "build/release/bench"))
@@ -200,7 +200,7 @@ class NumKong:
         self.query = self.pack(data.query, data.dtype)
         self.documents = [self.pack(d, data.dtype) for d in data.documents()]
         bounds = [len(self.documents) * i // threads for i in range(threads + 1)]
-        self.shares = [self.documents[a:b] for a, b in zip(bounds[:-1], bounds[1:])]
+        self.shares = [self.documents[a:b] for a, b in pairwise(bounds)]
         self.pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def pack(self, array: np.ndarray, dtype: str):

@@ -26,11 +26,12 @@ def vector_bits() -> int:
 
 
 def commit() -> str:
-    here = Path(__file__).parent
-    name = subprocess.run(["git", "-C", here, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True)
-    dirty = subprocess.run(["git", "-C", here, "status", "--porcelain", "-uno", "--", "../src", "../include"],
-                           capture_output=True, text=True)
-    return (name.stdout.strip() or "unknown") + ("+changes" if dirty.stdout.strip() else "")
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(Path(__file__).parent), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+    dirty = git("status", "--porcelain", "-uno", "--", "../src", "../include")
+    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + ("+changes" if dirty else "")
 
 
 def stolen_ticks() -> tuple[int, int]:

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import matplotlib
-from matplotlib import pyplot as plt
-
 import results
+from matplotlib import pyplot as plt
 
 matplotlib.use("Agg")
 

@@ -6,9 +6,8 @@ from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import numpy as np
-
 import cases
+import numpy as np
 from implementations import IMPLEMENTATIONS, Native
 
 PROBE_MS = 2.0
@@ -27,6 +26,10 @@ class Turn:
     cpu_ms: float  # of all threads
     avx2_gflops: float  # the FMA peak around this very repetition
     avx512_gflops: float
+
+
+class Failure(Exception):
+    """What a rival died of, as text: its own exception may not survive the way between processes."""
 
 
 def memory_mib(field: str) -> float:
@@ -63,7 +66,7 @@ class Worker:
 
 
 def serve(connection: Connection, *arguments) -> None:
-    """Answers ("load", case, dtype) and ("turn",) until the other end closes; an exception is an answer, too."""
+    """Answers ("load", case, dtype) and ("turn",) until the other end closes; a Failure is an answer, too."""
     worker = Worker(*arguments)
     while True:
         try:
@@ -72,5 +75,5 @@ def serve(connection: Connection, *arguments) -> None:
             return
         try:
             connection.send(getattr(worker, method)(*rest))
-        except Exception as error:  # a rival that does not run is a result
-            connection.send(error)
+        except Exception as error:  # noqa: BLE001 (a rival that does not run is a result)
+            connection.send(Failure(repr(error)))

@@ -8,6 +8,7 @@ apt_build="g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev nlohmann-jso
 apt_python="python3 python3-dev python3-venv"
 apt_lint="clang-format-14 clang-tidy-14 clang-tools-14"
 apt_fuzz="clang"
+apt_bench="libopenblas-dev"
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -52,7 +53,7 @@ for group in "$@"; do
         demo) apt_install $apt_python && pip_install demo --no-deps -r examples/demo/requirements.txt ;;
         test) apt_install $apt_python && pip_install test -r scripts/requirements-test.txt ;;
         torch) apt_install $apt_python && pip_install torch -r scripts/requirements-torch.txt ;;
-        bench) apt_install $apt_python && pip_install bench -r bench/requirements.txt ;;
+        bench) apt_install $apt_bench $apt_python && pip_install bench -r bench/requirements.txt ;;
         lint) apt_install $apt_lint $apt_python && pip_install lint -r scripts/requirements-lint.txt ;;
         fuzz) apt_install $apt_fuzz ;;
         *) say "setup.sh: no group '$group'; there are: build demo test torch bench lint fuzz" && exit 2 ;;
