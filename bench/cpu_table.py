@@ -15,9 +15,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 import cases
 import machine
-import numpy as np
 import results
 from implementations import IMPLEMENTATIONS, LIBRARIES, Native
 from worker import Failure, Loaded, Turn, serve

@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+
 from cases import Data
 
 LIBRARIES = Path(os.environ.get("ROWMAX_BENCH_LIBRARIES", "build/release/bench"))

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import matplotlib
-import results
 from matplotlib import pyplot as plt
+
+import results
 
 matplotlib.use("Agg")
 

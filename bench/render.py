@@ -109,13 +109,15 @@ def ceilings(first: dict) -> str:
         cells = [f"{number(v['median'])} ({number(v['p10'])}–{number(v['p90'])})" for v in first[name].values()]
         rows.append([title, *cells])
     threads = [f"{count} thread{'s' * (count != '1')}" for count in first["read_gb_s"]]
+    how = ", at real-time priority" if first["realtime"] else ""
     note = (f"Load average {first['load_before']:.1f} before and {first['load_after']:.1f} after the run (the run itself "
-            f"included){', at real-time priority' * first['realtime']}; {first['stolen_percent']} % of the time was stolen by neighbours on the host.")
+            f"included){how}; {first['stolen_percent']} % of the time was stolen by neighbours on the host.")
     return table(["ceiling, float32", *threads], rows) + "\n\n" + note
 
 
 def verdict(value: float, target: float, unit: str, scale: float = 1.0) -> list[str]:
-    return [f"{value * scale:.{0 if scale > 1 else 2}f} {unit}", f"{target * scale:g} {unit}", "yes" if value >= target else "**no**"]
+    digits = 0 if scale > 1 else 2
+    return [f"{value * scale:.{digits}f} {unit}", f"{target * scale:g} {unit}", "yes" if value >= target else "**no**"]
 
 
 def targets(lines: list[dict]) -> str:

@@ -6,8 +6,9 @@ from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import cases
 import numpy as np
+
+import cases
 from implementations import IMPLEMENTATIONS, Native
 
 PROBE_MS = 2.0
@@ -75,5 +76,5 @@ def serve(connection: Connection, *arguments) -> None:
             return
         try:
             connection.send(getattr(worker, method)(*rest))
-        except Exception as error:  # noqa: BLE001 (a rival that does not run is a result)
+        except Exception as error:  # a rival that does not run is a result, whatever it throws
             connection.send(Failure(repr(error)))
