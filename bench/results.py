@@ -1,16 +1,15 @@
 """Result files: one JSON object a line, the first with case "ceilings" (what the run measured of the machine)."""
 
 import json
+import statistics
 from pathlib import Path
-
-import numpy as np
 
 FOLDER = Path(__file__).parent / "results"
 
 
 def spread(values, digits: int = 4) -> dict:
-    p10, median, p90 = np.percentile(np.asarray(values, np.float64), [10, 50, 90])
-    return {"median": round(median, digits), "p10": round(p10, digits), "p90": round(p90, digits)}
+    deciles = statistics.quantiles([float(value) for value in values], n=10, method="inclusive")
+    return {name: round(deciles[i], digits) for name, i in (("median", 4), ("p10", 0), ("p90", 8))}
 
 
 def write(path: Path, lines: list[dict]) -> None:
