@@ -53,9 +53,8 @@ FileSummary inspect(const fs::path& path) {
     if (format == "npy") {
         summary.arrays.push_back(npy_info(*file, path.stem().string()));
     } else if (format == "corpus") {
-        for (const CorpusSection& section : Corpus::open(path).sections()) {
-            summary.arrays.push_back(section_info(section));
-        }
+        const Corpus corpus = Corpus::open(path);
+        for (const CorpusSection& section : corpus.sections()) summary.arrays.push_back(section_info(section));
     } else if (format == "npz") {
         summary.arrays = open_npz(path, std::numeric_limits<std::uint64_t>::max())->arrays();
     } else {

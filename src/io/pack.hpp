@@ -13,10 +13,10 @@ namespace rowmax::io {
 struct PackOptions {
     /// Converts the tokens, rounding to nearest even; a finite value that becomes infinite is an error. Not set: as
     /// they are.
-    std::optional<DType> dtype;
+    std::optional<DType> dtype = {};
     /// Tokens are read and written in blocks of about this many bytes.
     std::int64_t block_bytes = std::int64_t{64} << 20;
-    ProgressFn progress;
+    ProgressFn progress = {};
 };
 
 struct PackReport {

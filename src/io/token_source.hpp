@@ -15,11 +15,11 @@ namespace rowmax::io {
 struct LoadOptions {
     /// The name of the token array in a .npz or safetensors file. Empty: "tokens", or the only array that can be
     /// tokens.
-    std::string tensor;
+    std::string tensor = {};
     /// "bfloat16" (or "float16") for 2-byte elements stored as integers. Empty: as the file says.
-    std::string dtype;
+    std::string dtype = {};
     /// A file with one id per line, which replaces the ids of the input. Empty: the input's own, or numbers.
-    std::filesystem::path ids;
+    std::filesystem::path ids = {};
     /// A compressed array larger than this is refused.
     std::uint64_t max_inflated_bytes = std::uint64_t{16} << 30;
 };

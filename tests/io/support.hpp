@@ -79,10 +79,10 @@ inline std::vector<std::int64_t> shape_of(const TensorView& view) {
     return {view.shape.begin(), view.shape.begin() + view.ndim};
 }
 
-/// Cuts a valid file at every length and flips every bit of its first `flipped` bytes; `read` gets each damaged file
-/// and may throw Error, nothing else. Returns how many damaged files were accepted.
+/// Cuts a valid file at every length and flips every bit (or one bit in each byte) of its first `flipped` bytes; `read`
+/// gets each damaged file and may throw Error, nothing else. Returns how many damaged files were accepted.
 inline int accepted_when_damaged(const std::string& file, std::size_t flipped,
-                                 const std::function<void(const std::string&)>& read) {
+                                 const std::function<void(const std::string&)>& read, bool every_bit = true) {
     int accepted = 0;
     const auto attempt = [&](const std::string& damaged) {
         try {
@@ -94,6 +94,7 @@ inline int accepted_when_damaged(const std::string& file, std::size_t flipped,
     };
     for (std::size_t n = 0; n < file.size(); ++n) attempt(file.substr(0, n));
     for (std::size_t bit = 0; bit < 8 * std::min(flipped, file.size()); ++bit) {
+        if (!every_bit && bit % 8 != bit / 8 % 8) continue;
         std::string damaged = file;
         damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
         attempt(damaged);
