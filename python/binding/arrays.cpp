@@ -1,0 +1,248 @@
+#include "arrays.hpp"
+
+#include <fmt/format.h>
+#include <nanobind/stl/string.h>
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "rowmax/error.hpp"
+
+namespace rowmax::python {
+
+namespace {
+
+// An element type as both DLPack and the buffer protocol can express it.
+struct Element {
+    enum class Kind { integer, unsigned_integer, real, bfloat, boolean, other } kind = Kind::other;
+    std::int64_t size = 0;
+};
+
+std::string element_name(nb::handle object) {
+    const nb::object name = nb::hasattr(object, "dtype") ? nb::object(object.attr("dtype")) : nb::inst_name(object);
+    return nb::cast<std::string>(nb::str(nb::handle(name)));
+}
+
+const char* wanted_by(Role role) {
+    switch (role) {
+        case Role::tokens: return "float16, bfloat16, float32 or float64";
+        case Role::mask: return "boolean, integer or floating point";
+        case Role::integers: return "int32 or int64";
+        case Role::result: break;
+    }
+    return "float32, float64, int32 or int64";
+}
+
+[[noreturn]] void refuse_type(const Argument& argument) {
+    throw Error(ErrorCode::invalid_type, fmt::format("{} must be {}, got {}", argument.name, wanted_by(argument.role),
+                                                     element_name(argument.object)));
+}
+
+constexpr DType integer_of_size(std::int64_t size) {
+    return size == 1 ? DType::i8 : size == 2 ? DType::i16 : size == 4 ? DType::i32 : DType::i64;
+}
+
+DType unsigned_dtype(std::int64_t size, const Argument& argument) {
+    if (size == 1) return DType::u8;
+    if (size == 2 && argument.bits_are_bfloat16) return DType::bf16;
+    if (argument.role == Role::mask) return integer_of_size(size);  // only zero or not is asked
+    if (argument.role != Role::tokens || size != 2) refuse_type(argument);
+    throw Error(ErrorCode::invalid_type,
+                fmt::format("{} is uint16: pass dtype=\"bfloat16\" if it holds bfloat16 bits", argument.name));
+}
+
+DType dtype_of(Element element, const Argument& argument) {
+    switch (element.kind) {
+        case Element::Kind::boolean: return DType::boolean;
+        case Element::Kind::integer: return integer_of_size(element.size);
+        case Element::Kind::unsigned_integer: return unsigned_dtype(element.size, argument);
+        case Element::Kind::bfloat: return DType::bf16;
+        case Element::Kind::real:
+            if (element.size == 2) return DType::f16;
+            if (element.size == 4) return DType::f32;
+            if (element.size == 8) return DType::f64;
+            break;
+        case Element::Kind::other: break;
+    }
+    refuse_type(argument);
+}
+
+// A struct-module format: one native element, or something we do not read.
+Element element_of(const Py_buffer& buffer) {
+    const char* format = buffer.format == nullptr ? "B" : buffer.format;
+    if (*format == '@' || *format == '=' || *format == '<') ++format;
+    if (*format == '\0' || format[1] != '\0') return {};
+    const auto is = [&](const char* letters) { return std::strchr(letters, *format) != nullptr; };
+    if (is("?")) return {Element::Kind::boolean, buffer.itemsize};
+    if (is("bhilqn")) return {Element::Kind::integer, buffer.itemsize};
+    if (is("BHILQN")) return {Element::Kind::unsigned_integer, buffer.itemsize};
+    if (is("efd")) return {Element::Kind::real, buffer.itemsize};
+    return {};
+}
+
+Element element_of(nb::dlpack::dtype dtype) {
+    if (dtype.lanes != 1 || dtype.bits % 8 != 0) return {};
+    switch (static_cast<nb::dlpack::dtype_code>(dtype.code)) {
+        case nb::dlpack::dtype_code::Int: return {Element::Kind::integer, dtype.bits / 8};
+        case nb::dlpack::dtype_code::UInt: return {Element::Kind::unsigned_integer, dtype.bits / 8};
+        case nb::dlpack::dtype_code::Float: return {Element::Kind::real, dtype.bits / 8};
+        case nb::dlpack::dtype_code::Bfloat: return {Element::Kind::bfloat, dtype.bits / 8};
+        case nb::dlpack::dtype_code::Bool: return {Element::Kind::boolean, dtype.bits / 8};
+        default: return {};
+    }
+}
+
+void check_ndim(std::int64_t ndim, const char* name) {
+    if (ndim <= TensorView::max_ndim) return;
+    throw Error(ErrorCode::invalid_value, fmt::format("{} has {} dimensions; at most {} are understood", name, ndim,
+                                                      static_cast<int>(TensorView::max_ndim)));
+}
+
+void check_device(nb::dlpack::device device, const char* name) {
+    const auto type = device.device_type;
+    if (type == nb::device::cpu::value || type == nb::device::cuda_host::value) return;
+    if (type == nb::device::cuda::value || type == nb::device::cuda_managed::value) {
+        throw Error(ErrorCode::not_implemented,
+                    fmt::format("{} is on CUDA device {}, but this build of rowmax has no CUDA kernels: move it to "
+                                "the CPU",
+                                name, device.device_id));
+    }
+    throw Error(ErrorCode::invalid_type,
+                fmt::format("{} is on a device that rowmax does not know (DLPack type {})", name, type));
+}
+
+// The part of DLPack 1.3's C exchange API that is used: the header, and the function that fills in a borrowed tensor.
+// https://dmlc.github.io/dlpack/latest/c_api.html
+struct ExchangeApi {
+    std::uint32_t major;
+    std::uint32_t minor;
+    ExchangeApi* previous;
+    void* allocate;
+    void* from_object;
+    void* to_object;
+    int (*borrow)(void* object, nb::dlpack::dltensor* out);
+    void* current_stream;
+};
+
+PyTypeObject* exchange_type = nullptr;
+const ExchangeApi* exchange_api = nullptr;
+
+}  // namespace
+
+bool use_exchange_api(nb::handle type, nb::handle capsule) {
+    const auto* api = static_cast<const ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+    if (api == nullptr) throw nb::python_error();
+    if (api->major != 1 || api->borrow == nullptr) return false;
+    exchange_type = reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());
+    exchange_api = api;
+    return true;
+}
+
+Array::~Array() {
+    if (buffer_.obj != nullptr) PyBuffer_Release(&buffer_);
+}
+
+void Array::read(const Argument& argument) {
+    if (argument.object.is_none()) return;
+    if (read_exchange(argument) || read_buffer(argument) || read_dlpack(argument)) return;
+    if (read_ml_dtypes(argument) || read_list(argument)) return;
+    refuse_type(argument);
+}
+
+bool Array::read_exchange(const Argument& argument) {
+    if (exchange_type == nullptr || PyObject_TypeCheck(argument.object.ptr(), exchange_type) == 0) return false;
+    nb::dlpack::dltensor tensor;
+    if (exchange_api->borrow(argument.object.ptr(), &tensor) != 0) {
+        PyErr_Clear();
+        throw Error(ErrorCode::invalid_type, fmt::format("{} has no memory to read: a sparse, quantised, meta or "
+                                                         "transformed tensor",
+                                                         argument.name));
+    }
+    owner_ = nb::borrow(argument.object);
+    view_dlpack(tensor, argument);
+    return true;
+}
+
+bool Array::read_buffer(const Argument& argument) {
+    if (PyObject_CheckBuffer(argument.object.ptr()) == 0) return false;
+    if (PyObject_GetBuffer(argument.object.ptr(), &buffer_, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
+        PyErr_Clear();
+        return false;
+    }
+    if (argument.role == Role::result && buffer_.readonly != 0) {
+        throw Error(ErrorCode::invalid_value, fmt::format("{} is read-only", argument.name));
+    }
+    check_ndim(buffer_.ndim, argument.name);
+    view_buffer(argument);
+    return true;
+}
+
+void Array::view_buffer(const Argument& argument) {
+    view.dtype = dtype_of(element_of(buffer_), argument);
+    view.data = buffer_.buf;
+    view.ndim = buffer_.ndim;
+    bool readable = reinterpret_cast<std::uintptr_t>(buffer_.buf) % static_cast<std::size_t>(buffer_.itemsize) == 0;
+    for (int i = 0; i < buffer_.ndim; ++i) {
+        view.shape[i] = buffer_.shape[i];
+        view.stride[i] = buffer_.strides[i] / buffer_.itemsize;
+        readable = readable && buffer_.strides[i] % buffer_.itemsize == 0;
+    }
+    if (readable) return;
+    // A field of a structured array, or bytes at an odd address: steps that are no multiple of the element.
+    if (argument.role == Role::result) {
+        throw Error(ErrorCode::invalid_value, fmt::format("{} must be contiguous and aligned", argument.name));
+    }
+    copy_ = std::make_unique<std::byte[]>(static_cast<std::size_t>(buffer_.len));
+    if (PyBuffer_ToContiguous(copy_.get(), &buffer_, buffer_.len, 'C') != 0) throw nb::python_error();
+    view = TensorView(copy_.get(), view.dtype, std::span(buffer_.shape, static_cast<std::size_t>(buffer_.ndim)));
+}
+
+bool Array::read_dlpack(const Argument& argument) {
+    if (argument.role == Role::result) {
+        nb::ndarray<> writable;
+        if (!nb::try_cast(argument.object, writable, false)) return false;
+        dlpack_ = nb::ndarray<nb::ro>(writable);
+    } else if (!nb::try_cast(argument.object, dlpack_, false)) {
+        return false;
+    }
+    nb::dlpack::dltensor tensor;
+    tensor.data = dlpack_.data_handle();
+    tensor.byte_offset = dlpack_.byte_offset();
+    tensor.device = {dlpack_.device_type(), dlpack_.device_id()};
+    tensor.dtype = dlpack_.dtype();
+    tensor.ndim = static_cast<std::int32_t>(dlpack_.ndim());
+    tensor.shape = const_cast<std::int64_t*>(dlpack_.shape_ptr());
+    tensor.strides = const_cast<std::int64_t*>(dlpack_.stride_ptr());
+    view_dlpack(tensor, argument);
+    return true;
+}
+
+void Array::view_dlpack(const nb::dlpack::dltensor& tensor, const Argument& argument) {
+    check_device(tensor.device, argument.name);
+    check_ndim(tensor.ndim, argument.name);
+    const auto rank = static_cast<std::size_t>(tensor.ndim);
+    const std::byte* data = static_cast<const std::byte*>(tensor.data) + tensor.byte_offset;
+    const DType dtype = dtype_of(element_of(tensor.dtype), argument);
+    const std::span<const std::int64_t> shape(tensor.shape, rank);
+    view = tensor.strides == nullptr
+               ? TensorView(data, dtype, shape)
+               : TensorView(data, dtype, shape, std::span<const std::int64_t>(tensor.strides, rank));
+}
+
+// ml_dtypes.bfloat16 has neither a buffer format nor a DLPack export in numpy: its bits are read.
+bool Array::read_ml_dtypes(const Argument& argument) {
+    if (argument.role == Role::result || element_name(argument.object) != "bfloat16") return false;
+    const nb::object bits = argument.object.attr("view")("uint16");
+    return read_buffer({bits, argument.name, argument.role, true});
+}
+
+// Offsets, pairs and masks may be written out.
+bool Array::read_list(const Argument& argument) {
+    if (argument.role != Role::integers && argument.role != Role::mask) return false;
+    if (!nb::isinstance<nb::list>(argument.object) && !nb::isinstance<nb::tuple>(argument.object)) return false;
+    return read_buffer({nb::module_::import_("numpy").attr("asarray")(argument.object), argument.name, argument.role});
+}
+
+}  // namespace rowmax::python

@@ -1,0 +1,88 @@
+// The native module: what the package calls. Arrays in, arrays filled in place; results are allocated in Python.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include "arrays.hpp"
+#include "request.hpp"
+#include "rowmax/error.hpp"
+#include "rowmax/maxsim.hpp"
+
+namespace rowmax::python {
+
+void define_corpus(nb::module_& m);
+
+namespace {
+
+PyObject* exception_for(ErrorCode code) {
+    switch (code) {
+        case ErrorCode::invalid_value:
+        case ErrorCode::data: return PyExc_ValueError;
+        case ErrorCode::invalid_type: return PyExc_TypeError;
+        case ErrorCode::not_implemented: return PyExc_NotImplementedError;
+        case ErrorCode::out_of_memory: return PyExc_MemoryError;
+        case ErrorCode::io: return PyExc_OSError;
+        case ErrorCode::device:
+        case ErrorCode::internal: break;
+    }
+    return PyExc_RuntimeError;
+}
+
+void translate(const std::exception_ptr& error, void*) {
+    try {
+        std::rethrow_exception(error);
+    } catch (const Error& e) {
+        PyErr_SetString(exception_for(e.code()), e.what());
+    }
+}
+
+void fill_inverse_grid(nb::handle index, std::int64_t destinations, nb::handle row_ptr, nb::handle source,
+                       bool validate) {
+    Array in;
+    Array out[2];
+    in.read({index, "index", Role::integers});
+    out[0].read({row_ptr, "row_ptr", Role::result});
+    out[1].read({source, "source", Role::result});
+    nb::gil_scoped_release unlocked;
+    inverse_grid(in.view, destinations, out[0].view, out[1].view, validate);
+}
+
+void define_request(nb::module_& m) {
+    nb::class_<Request>(m, "Request")
+        .def(nb::init<nb::handle, nb::handle, std::string_view, const nb::dict&>())
+        .def("result", &Request::result)
+        .def("score", &Request::score, nb::arg("scores"), nb::arg("index").none() = nb::none(),
+             nb::arg("similarity").none() = nb::none())
+        .def("backward", &Request::backward, nb::arg("index"), nb::arg("grad_scores"), nb::arg("grad_q").none(),
+             nb::arg("grad_d").none())
+        .def("topk_shape", &Request::topk_shape)
+        .def("topk", &Request::topk)
+        .def("explain_dispatch", &Request::explain_dispatch);
+}
+
+void define_kernels(nb::module_& m) {
+    nb::class_<KernelInfo>(m, "KernelInfo")
+        .def_ro("name", &KernelInfo::name)
+        .def_ro("backend", &KernelInfo::backend)
+        .def_ro("description", &KernelInfo::description)
+        .def_ro("available", &KernelInfo::available)
+        .def_ro("chosen", &KernelInfo::chosen)
+        .def_ro("refusal", &KernelInfo::refusal);
+    m.def("kernels", &kernels);
+    m.def("version", &version);
+}
+
+}  // namespace
+
+}  // namespace rowmax::python
+
+NB_MODULE(_native, m) {
+    using namespace rowmax::python;
+    nb::register_exception_translator(translate);
+    define_request(m);
+    define_kernels(m);
+    define_corpus(m);
+    m.def("inverse_grid", &fill_inverse_grid);
+    m.def("use_exchange_api", &use_exchange_api);
+}

@@ -1,0 +1,156 @@
+#include "request.hpp"
+
+#include <fmt/format.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "rowmax/error.hpp"
+
+namespace rowmax::python {
+
+namespace {
+
+Pairing pairing_named(std::string_view name) {
+    if (name == "cross") return Pairing::cross;
+    if (name == "grouped") return Pairing::grouped;
+    if (name == "zipped") return Pairing::zipped;
+    if (name == "list") return Pairing::list;
+    throw Error(ErrorCode::internal, fmt::format("pairing: '{}'", name));
+}
+
+nb::tuple tuple_of(const std::vector<std::int64_t>& shape) {
+    nb::list list;
+    for (const std::int64_t n : shape) list.append(n);
+    return nb::tuple(list);
+}
+
+std::int64_t items(const TokenSet& side) {
+    if (side.cu_seqlens.given()) return std::max<std::int64_t>(side.cu_seqlens.shape[0] - 1, 0);
+    return side.tokens.ndim == 2 ? 1 : side.tokens.shape[0];
+}
+
+// Also of numpy's integers.
+std::int64_t integer(nb::handle value) {
+    const nb::object index = nb::steal(PyNumber_Index(value.ptr()));
+    if (!index.is_valid()) throw nb::python_error();
+    return nb::cast<std::int64_t>(index);
+}
+
+TensorView result_view(Array& array, nb::handle object, const char* name) {
+    array.read({object, name, Role::result});
+    return array.view;
+}
+
+}  // namespace
+
+Request::Request(nb::handle q, nb::handle d, std::string_view pairing, const nb::dict& extras) {
+    std::string dtype;
+    if (extras.size() != 0) {
+        if (extras.contains("dtype")) dtype = nb::cast<std::string>(extras["dtype"]);
+        for (const auto [name, value] : extras) read_extra(nb::cast<std::string_view>(name), value);
+    }
+    request_.pairing = pairing_named(pairing);
+    request_.options.kernel = kernel_;
+    read_tokens(q_, {q, "Q", Role::tokens, dtype == "bfloat16"}, request_.q.tokens, dtype);
+    read_tokens(d_, {d, "D", Role::tokens, dtype == "bfloat16"}, request_.d.tokens, dtype);
+}
+
+void Request::read_tokens(Array& array, const Argument& argument, TensorView& view, std::string_view dtype) {
+    array.read(argument);
+    view = array.view;
+    if (dtype.empty() || dtype_from_name(dtype) == view.dtype) return;
+    throw Error(ErrorCode::invalid_type, fmt::format("{} is {} but dtype is '{}': tokens are not converted",
+                                                     argument.name, name_of(view.dtype), dtype));
+}
+
+void Request::read_extra(std::string_view name, nb::handle value) {
+    Options& options = request_.options;
+    if (name == "dtype" || read_array(name, value)) return;
+    if (name == "normalize") {
+        options.normalize = nb::cast<bool>(value);
+    } else if (name == "precision") {
+        options.precision = nb::cast<std::string_view>(value) == "high" ? Precision::high : Precision::highest;
+    } else if (name == "validate") {
+        options.validate = nb::cast<bool>(value);
+    } else if (name == "threads") {
+        options.threads =
+            static_cast<int>(std::clamp<std::int64_t>(integer(value), -1, std::numeric_limits<int>::max()));
+    } else if (name == "kernel") {
+        kernel_ = nb::cast<std::string>(value);
+    } else if (name == "max_seqlen_q") {
+        request_.q.max_seqlen = integer(value);
+    } else if (name == "max_seqlen_d") {
+        request_.d.max_seqlen = integer(value);
+    } else {
+        throw Error(ErrorCode::internal, fmt::format("no argument is named '{}'", name));
+    }
+}
+
+bool Request::read_array(std::string_view name, nb::handle value) {
+    struct Slot {
+        const char* name;
+        Role role;
+        TensorView* view;
+    };
+    const Slot slots[] = {
+        {"q_mask", Role::mask, &request_.q.mask},
+        {"d_mask", Role::mask, &request_.d.mask},
+        {"cu_seqlens_q", Role::integers, &request_.q.cu_seqlens},
+        {"cu_seqlens_d", Role::integers, &request_.d.cu_seqlens},
+        {"offsets", Role::integers, &request_.d.offsets},
+        {"lengths", Role::integers, &request_.d.lengths},
+        {"pair_q", Role::integers, &request_.pair_q},
+        {"pair_d", Role::integers, &request_.pair_d},
+    };
+    const Slot* slot = std::find_if(std::begin(slots), std::end(slots), [&](const Slot& s) { return name == s.name; });
+    if (slot == std::end(slots)) return false;
+    Array& array = others_[used_++];
+    array.read({value, slot->name, slot->role});
+    *slot->view = array.view;
+    return true;
+}
+
+nb::tuple Request::result() const {
+    const ResultShape shape = result_shape(request_);
+    return nb::make_tuple(tuple_of(shape.scores), tuple_of(shape.tokens), name_of(shape.dtype));
+}
+
+void Request::score(nb::handle scores, nb::handle index, nb::handle similarity) const {
+    Array out[3];
+    const ScoreOutputs outputs{result_view(out[0], scores, "out"), result_view(out[1], index, "index"),
+                               result_view(out[2], similarity, "similarity")};
+    nb::gil_scoped_release unlocked;
+    rowmax::score(request_, outputs);
+}
+
+void Request::backward(nb::handle index, nb::handle grad_scores, nb::handle grad_q, nb::handle grad_d) const {
+    Array in[2];
+    Array out[2];
+    in[0].read({index, "index", Role::integers});
+    in[1].read({grad_scores, "grad_scores", Role::tokens});
+    const TensorView q = result_view(out[0], grad_q, "grad_q");
+    const TensorView d = result_view(out[1], grad_d, "grad_d");
+    nb::gil_scoped_release unlocked;
+    score_backward(request_, in[0].view, in[1].view, q, d);
+}
+
+nb::tuple Request::topk_shape(std::int64_t k) const {
+    return nb::make_tuple(items(request_.q), std::clamp<std::int64_t>(k, 0, items(request_.d)));
+}
+
+void Request::topk(std::int64_t k, std::int64_t chunk, nb::handle scores, nb::handle index) const {
+    Array out[2];
+    const TensorView best = result_view(out[0], scores, "out scores");
+    const TensorView documents = result_view(out[1], index, "out index");
+    nb::gil_scoped_release unlocked;
+    rowmax::topk(request_.q, request_.d, k, chunk, request_.options, best, documents);
+}
+
+std::vector<KernelInfo> Request::explain_dispatch() const {
+    return rowmax::explain_dispatch(request_);
+}
+
+}  // namespace rowmax::python

@@ -1,0 +1,45 @@
+// One call from Python: the arrays it reads, and the operators that run on them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "arrays.hpp"
+#include "rowmax/maxsim.hpp"
+
+namespace rowmax::python {
+
+/// A ScoreRequest over Python arrays. `extras` holds what a call gave beyond Q and D, by the names of the C++
+/// members or of the Python arguments: q_mask, cu_seqlens_d, normalize, threads, ...
+class Request {
+  public:
+    Request(nb::handle q, nb::handle d, std::string_view pairing, const nb::dict& extras);
+
+    /// (shape of the scores, shape of index and similarity, name of the scores' type)
+    [[nodiscard]] nb::tuple result() const;
+    void score(nb::handle scores, nb::handle index, nb::handle similarity) const;
+    void backward(nb::handle index, nb::handle grad_scores, nb::handle grad_q, nb::handle grad_d) const;
+
+    /// [Nq, k cut to Nd]
+    [[nodiscard]] nb::tuple topk_shape(std::int64_t k) const;
+    void topk(std::int64_t k, std::int64_t chunk, nb::handle scores, nb::handle index) const;
+
+    [[nodiscard]] std::vector<KernelInfo> explain_dispatch() const;
+
+  private:
+    void read_tokens(Array& array, const Argument& argument, TensorView& view, std::string_view dtype);
+    void read_extra(std::string_view name, nb::handle value);
+    bool read_array(std::string_view name, nb::handle value);
+
+    ScoreRequest request_;
+    std::string kernel_;
+    Array q_;
+    Array d_;
+    std::array<Array, 8> others_;
+    std::size_t used_ = 0;
+};
+
+}  // namespace rowmax::python

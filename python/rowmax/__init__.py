@@ -1,0 +1,34 @@
+"""rowmax: late-interaction scoring (MaxSim) and its kin, without ever writing the similarity matrix.
+
+numpy arrays, torch tensors, CuPy and JAX arrays go in; the same kind comes out. torch tensors that require grad get
+a differentiable result. Importing rowmax imports neither torch nor JAX.
+"""
+
+from rowmax._corpus import Corpus
+from rowmax._explain import Explanation, VersionInfo, explain, explain_dispatch, kernels, version_info
+from rowmax._grid import inverse_grid
+from rowmax._native import KernelInfo
+from rowmax._native import version as _version
+from rowmax._scoring import maxsim, maxsim_pairs, maxsim_varlen, score_pairs_packed, score_ranges
+from rowmax._search import topk
+
+__version__ = _version()
+
+__all__ = [
+    "Corpus",
+    "Explanation",
+    "KernelInfo",
+    "VersionInfo",
+    "__version__",
+    "explain",
+    "explain_dispatch",
+    "inverse_grid",
+    "kernels",
+    "maxsim",
+    "maxsim_pairs",
+    "maxsim_varlen",
+    "score_pairs_packed",
+    "score_ranges",
+    "topk",
+    "version_info",
+]

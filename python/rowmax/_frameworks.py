@@ -1,0 +1,147 @@
+"""Which library an array belongs to, and how that library makes new ones.
+
+The same kind comes out as went in. Nothing here imports torch or JAX: their glue loads when one of their arrays is
+first seen, by which time the caller has imported them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from rowmax._native import Request
+
+Extras = dict[str, Any]
+"""What a call gave beyond Q and D, by argument name; an argument that was not given is absent."""
+
+
+class Framework(ABC):
+    """One array library. Subclasses say how to allocate; torch also differentiates."""
+
+    name: str
+
+    @abstractmethod
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        """A new array on the CPU that the native module can fill."""
+
+    def finished(self, array: Any) -> Any:
+        """The filled array as the caller gets it."""
+        return array
+
+    def adopted(self, array: Any) -> Any:
+        """A numpy array as one of this library, without a copy."""
+        return array
+
+    def request(self, Q: Any, D: Any, pairing: str, extras: Extras) -> Request:
+        return Request(Q, D, pairing, extras)
+
+    def score(
+        self, Q: Any, D: Any, pairing: str, extras: Extras, return_index: bool = False, out: Any = None,
+        backward: str = "auto",
+    ) -> Any:  # fmt: skip
+        """Scores, and with `return_index` the winning tokens; into `out` where it is given."""
+        request = self.request(Q, D, pairing, extras)
+        shape, index_shape, dtype = request.result()
+        scores, index = self.split_out(out, return_index)
+        if scores is None:
+            scores = self.empty(shape, dtype)
+        if not return_index:
+            request.score(scores)
+            return scores if out is not None else self.finished(scores)
+        if index is None:
+            index = self.empty(index_shape, "int32")
+        request.score(scores, index)
+        return out if out is not None else (self.finished(scores), self.finished(index))
+
+    def topk(self, Q: Any, D: Any, k: int, chunk: int, extras: Extras, out: Any = None) -> Any:
+        """The k best documents of every query: (scores, index)."""
+        request = self.request(Q, D, "cross", extras)
+        shape = request.topk_shape(k)
+        scores, index = self.split_out(out, True)
+        if out is None:
+            scores = self.empty(shape, request.result()[2])
+            index = self.empty(shape, "int64")
+        request.topk(k, chunk, scores, index)
+        if out is not None:
+            return out
+        lead = shape[1:] if Q.ndim == 2 and "cu_seqlens_q" not in extras else shape
+        return self.finished(scores).reshape(lead), self.finished(index).reshape(lead)
+
+    def explain(self, Q: Any, D: Any, pairing: str, extras: Extras) -> tuple[Any, Any]:
+        """(winning token, its similarity) of every query token of every pair."""
+        request = self.request(Q, D, pairing, extras)
+        shape, token_shape, dtype = request.result()
+        scores, index, similarity = (
+            self.empty(shape, dtype), self.empty(token_shape, "int32"), self.empty(token_shape, dtype),
+        )  # fmt: skip
+        request.score(scores, index, similarity)
+        return self.finished(index), self.finished(similarity)
+
+    def split_out(self, out: Any, pair: bool) -> tuple[Any, Any]:
+        """The one or two arrays of `out=`, which must be of this library."""
+        if out is None:
+            return None, None
+        arrays = out if pair else (out,)
+        if not isinstance(arrays, tuple | list) or len(arrays) != (2 if pair else 1):
+            raise ValueError(f"out must be a pair (scores, index) here, got {type(out).__name__}")
+        for array in arrays:
+            if framework_of(array, "out") is not self:
+                raise TypeError(f"out is {describe(array)} but Q is of {self.name}")
+        return arrays[0], arrays[1] if pair else None
+
+
+class NumpyFramework(Framework):
+    name = "numpy"
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        return np.empty(shape, dtype)
+
+
+NUMPY = NumpyFramework()
+_known: dict[type, Framework] = {np.ndarray: NUMPY}
+
+
+def framework_of(array: Any, name: str) -> Framework:
+    """The library of `array`; `name` is the argument that a TypeError blames."""
+    framework = _known.get(type(array))
+    return framework if framework is not None else _recognise(array, name)
+
+
+def common_framework(Q: Any, D: Any) -> Framework:
+    """The library of both Q and D."""
+    framework = framework_of(Q, "Q")
+    if framework_of(D, "D") is not framework:
+        raise TypeError(f"Q is {describe(Q)} but D is {describe(D)}: convert one of them")
+    return framework
+
+
+def describe(array: Any) -> str:
+    kind = type(array)
+    return f"a {kind.__module__.partition('.')[0]}.{kind.__qualname__}"
+
+
+def _recognise(array: Any, name: str) -> Framework:
+    for base in type(array).__mro__:
+        root = base.__module__.partition(".")[0]
+        if base is np.ma.MaskedArray:
+            raise TypeError(f"{name} is a masked array: pass its data, and its mask as q_mask or d_mask")
+        if base is np.ndarray:
+            return _remember(array, NUMPY)
+        if root == "torch" and base.__name__ == "Tensor":
+            from rowmax._torch import TORCH
+
+            return _remember(array, TORCH)
+        if root == "jaxlib" and base.__name__ == "ArrayImpl":
+            from rowmax._jax import JAX
+
+            return _remember(array, JAX)
+        if root == "cupy":
+            raise NotImplementedError(f"{name} is a CuPy array, but this build of rowmax has no CUDA kernels")
+    raise TypeError(f"{name} must be a numpy, torch, CuPy or JAX array, got {describe(array)}")
+
+
+def _remember(array: Any, framework: Framework) -> Framework:
+    _known[type(array)] = framework
+    return framework

@@ -1,0 +1,61 @@
+"""The keywords that every scoring function takes, checked and reduced to those that say something."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from rowmax._frameworks import Extras
+
+Precision = Literal["highest", "high"]
+Backward = Literal["auto", "inverse_grid", "lowmem", "unified", "recompute"]
+
+
+def options(
+    normalize: bool = False, precision: str = "highest", backward: str = "auto", deterministic: bool = True,
+    validate: bool | None = None, dtype: Any = None, threads: int | None = None, kernel: str | None = None,
+) -> Extras:  # fmt: skip
+    """Extras of the keywords that differ from the default; usually none. `validate` None means True on the CPU."""
+    extras: Extras = {}
+    if normalize:
+        extras["normalize"] = True
+    if precision != "highest":
+        extras["precision"] = _one_of("precision", precision, get_args(Precision))
+    if backward != "auto":
+        _one_of("backward", backward, get_args(Backward))
+        if backward == "unified" and deterministic:
+            raise ValueError('backward="unified" adds in any order: it needs deterministic=False, got deterministic=True')
+    if validate is not None and not validate:
+        extras["validate"] = False
+    if dtype is not None:
+        extras["dtype"] = dtype_name(dtype)
+    if threads is not None:
+        extras["threads"] = threads
+    if kernel is not None:
+        extras["kernel"] = kernel
+    return extras
+
+
+def given(**arguments: Any) -> Extras:
+    """Those that are not None."""
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def pairing_of(D: Any) -> str:
+    """Four dimensions hold every query's own candidates."""
+    return "grouped" if D.ndim == 4 else "cross"
+
+
+def dtype_name(dtype: Any) -> str:
+    """"bfloat16" of "bfloat16", torch.bfloat16, ml_dtypes.bfloat16 or a numpy dtype."""
+    if isinstance(dtype, str):
+        return dtype
+    text = str(dtype)
+    return text.removeprefix("torch.") if text.startswith("torch.") else np.dtype(dtype).name
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
+    return value

@@ -1,0 +1,38 @@
+"""The exact k best documents, without the score matrix."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from rowmax._corpus import Corpus
+from rowmax._frameworks import common_framework, framework_of
+from rowmax._options import Precision, given, options
+
+
+def topk(
+    Q: Any, D: Any, k: int, *, cu_seqlens_d: Any = None, q_mask: Any = None, d_mask: Any = None,
+    normalize: bool = False, precision: Precision = "highest", chunk: int | None = None,
+    validate: bool | None = None, out: Any = None, dtype: Any = None, threads: int | None = None,
+    kernel: str | None = None,
+) -> Any:  # fmt: skip
+    """The exact k best documents of every query: `(scores [Nq, k], index [Nq, k] int64)`, best first.
+
+    `Q` is `[Nq, Lq, d]`, or `[Lq, d]` for results without the query dimension. `D` is `[Nd, Ld, d]`, packed tokens
+    `[T, d]` with `cu_seqlens_d=`, or a `Corpus`. k is cut to Nd; k < 1 is a ValueError. Equal scores: the lowest
+    document first; NaN comes first, as in `torch.topk`. Documents are scored `chunk` at a time (None: chosen), so
+    memory does not grow with Nd; the result does not depend on it. Scores of torch tensors are differentiable.
+    The other keywords are those of `maxsim`; `out` is a pair.
+    """
+    extras = options(normalize, precision, validate=validate, dtype=dtype, threads=threads, kernel=kernel)
+    if isinstance(D, Corpus):
+        framework = framework_of(Q, "Q")
+        if cu_seqlens_d is not None:
+            raise ValueError("cu_seqlens_d: a Corpus has its own offsets")
+        if D.dtype == "bfloat16":
+            extras["dtype"] = D.dtype
+        D, cu_seqlens_d = framework.adopted(D.tokens), D.offsets
+    else:
+        framework = common_framework(Q, D)
+    extras |= given(q_mask=q_mask, d_mask=d_mask, cu_seqlens_d=cu_seqlens_d)
+    return framework.topk(Q, D, operator.index(k), operator.index(chunk or 0), extras, out)

@@ -1,0 +1,171 @@
+"""torch tensors: eager scoring and its gradients.
+
+Plain tensors go straight to the native module, with an `autograd.Function` around it only where a gradient is wanted.
+Under `torch.compile` and for tensor subclasses the operators of _torch_ops.py are called instead.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rowmax import _native
+from rowmax._frameworks import Extras, Framework
+
+_DTYPES = {"float32": torch.float32, "float64": torch.float64, "int32": torch.int32, "int64": torch.int64}
+_PLAIN = (Tensor, torch.nn.Parameter)
+
+# Since torch 2.10 the native module reads tensors without calling back into Python.
+_exchange = getattr(Tensor, "__dlpack_c_exchange_api__", None)
+_reads_tensors = _exchange is not None and _native.use_exchange_api(Tensor, _exchange)
+
+
+class TorchFramework(Framework):
+    name = "torch"
+
+    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+        return torch.empty(shape, dtype=_DTYPES[dtype])
+
+    def adopted(self, array: Any) -> Any:
+        bits = array.view("uint16") if array.dtype.name == "bfloat16" else array
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a mapped file is read-only, and only read here
+            tensor = torch.from_numpy(bits)
+        return tensor.view(torch.bfloat16) if bits is not array else tensor
+
+    def request(self, Q: Any, D: Any, pairing: str, extras: Extras) -> _native.Request:
+        if not _reads_tensors:  # __dlpack__ refuses tensors that require grad
+            Q, D = Q.detach(), D.detach()
+        if Q.is_neg() or D.is_neg():  # the imaginary part of a conjugate: the memory holds the values' opposites
+            Q, D = Q.resolve_neg(), D.resolve_neg()
+        return super().request(Q, D, pairing, extras)
+
+    def score(
+        self, Q: Any, D: Any, pairing: str, extras: Extras, return_index: bool = False, out: Any = None,
+        backward: str = "auto",
+    ) -> Any:  # fmt: skip
+        Q, D = _as_computed(Q, D, extras)
+        differentiable = (Q.requires_grad or D.requires_grad) and torch.is_grad_enabled()
+        if differentiable and out is not None:
+            raise ValueError("out cannot be given when Q or D requires grad")
+        if _needs_dispatcher(Q, D):
+            from rowmax import _torch_ops
+
+            keep = differentiable and backward != "recompute"
+            scores, index = _torch_ops.score(Q, D, pairing, extras, return_index or keep)
+            return _torch_ops.deliver(scores, index, return_index, out)
+        if differentiable:
+            return _Score.apply(Q, D, pairing, extras, return_index, backward != "recompute")
+        return super().score(Q, D, pairing, extras, return_index, out)
+
+    def topk(self, Q: Any, D: Any, k: int, chunk: int, extras: Extras, out: Any = None) -> Any:
+        """The scores are differentiable: the best documents are found first, then scored again as pairs."""
+        Q, D = _as_computed(Q, D, extras)
+        differentiable = (Q.requires_grad or D.requires_grad) and torch.is_grad_enabled()
+        if differentiable and out is not None:
+            raise ValueError("out cannot be given when Q or D requires grad")
+        if _needs_dispatcher(Q, D):
+            from rowmax import _torch_ops
+
+            scores, index = _torch_ops.topk(Q, D, k, chunk, extras)
+        else:
+            with torch.no_grad():
+                scores, index = super().topk(Q, D, k, chunk, extras, out)
+        if not differentiable:
+            return scores, index
+        rows = torch.arange(index.numel() // max(index.shape[-1], 1)).repeat_interleave(index.shape[-1])
+        pairs = extras | {"pair_q": rows, "pair_d": index.flatten()}
+        return self.score(Q, D, "list", pairs).reshape(index.shape), index
+
+
+def _as_computed(Q: Tensor, D: Tensor, extras: Extras) -> tuple[Tensor, Tensor]:
+    """Q and D in the type they are scored in: `dtype=` reads uint16 as bfloat16, autocast casts as for einsum."""
+    if "dtype" in extras:
+        dtype = extras.pop("dtype")
+        Q, D = _read_as(Q, "Q", dtype), _read_as(D, "D", dtype)
+    if torch.is_autocast_enabled("cpu"):
+        Q, D = _autocast(Q), _autocast(D)
+    return Q, D
+
+
+def _read_as(tensor: Tensor, name: str, dtype: str) -> Tensor:
+    if dtype == "bfloat16" and tensor.dtype is torch.uint16:
+        return tensor.view(torch.bfloat16)
+    have = str(tensor.dtype).removeprefix("torch.")
+    if have != dtype:
+        raise TypeError(f"{name} is {have} but dtype is {dtype!r}: tokens are not converted")
+    return tensor
+
+
+def _autocast(tensor: Tensor) -> Tensor:
+    casts = tensor.is_floating_point() and tensor.dtype is not torch.float64
+    return tensor.to(torch.get_autocast_dtype("cpu")) if casts else tensor
+
+
+def _needs_dispatcher(Q: Tensor, D: Tensor) -> bool:
+    return torch.compiler.is_compiling() or type(Q) not in _PLAIN or type(D) not in _PLAIN
+
+
+class _Score(torch.autograd.Function):
+    """Saves Q, D and the winning tokens; with `keep` False not even those: backward finds them again."""
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any, Q: Tensor, D: Tensor, pairing: str, extras: Extras, return_index: bool, keep: bool
+    ) -> Any:
+        with_index = return_index or keep
+        result = Framework.score(TORCH, Q, D, pairing, extras, with_index)
+        scores, index = result if with_index else (result, None)
+        tensors = {name: value for name, value in extras.items() if isinstance(value, Tensor)}
+        ctx.save_for_backward(Q, D, index if keep else None, *tensors.values())
+        ctx.tensor_names, ctx.extras, ctx.pairing = tuple(tensors), extras, pairing
+        if not return_index:
+            return scores
+        ctx.mark_non_differentiable(index)
+        return scores, index
+
+    @staticmethod
+    def backward(ctx: Any, grad_scores: Tensor, *_: Any) -> Any:
+        Q, D, index, *tensors = ctx.saved_tensors
+        extras = ctx.extras | dict(zip(ctx.tensor_names, tensors, strict=True))
+        with torch.no_grad():
+            grads = gradients(Q, D, ctx.pairing, extras, index, grad_scores, *ctx.needs_input_grad[:2])
+        if torch.is_grad_enabled():  # create_graph=True
+            grads = tuple(g if g is None else _Final.apply(g, Q, D, grad_scores) for g in grads)
+        return *grads, None, None, None, None
+
+
+class _Final(torch.autograd.Function):
+    """A gradient that cannot be differentiated again. torch's own once_differentiable would only notice it when
+    grad_scores requires grad, and take a gradient penalty on Q or D for a constant."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor, *_: Tensor) -> Tensor:  # type: ignore[override]
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        refuse_double_backward()
+
+
+def refuse_double_backward(*_: Any) -> Any:
+    raise RuntimeError("rowmax scores can be differentiated once: double backward is not implemented")
+
+
+def gradients(
+    Q: Tensor, D: Tensor, pairing: str, extras: Extras, index: Tensor | None, grad_scores: Tensor, for_q: bool,
+    for_d: bool,
+) -> tuple[Tensor | None, ...]:  # fmt: skip
+    """Gradients of sum(grad_scores * scores) for Q and D, only the wanted ones; `index` None: found again."""
+    if index is None:
+        _, index = Framework.score(TORCH, Q, D, pairing, extras, True)
+    grad_q = torch.empty(Q.shape, dtype=Q.dtype) if for_q else None
+    grad_d = torch.empty(D.shape, dtype=D.dtype) if for_d else None
+    TORCH.request(Q, D, pairing, extras).backward(index, grad_scores.contiguous(), grad_q, grad_d)
+    return grad_q, grad_d
+
+
+TORCH = TorchFramework()

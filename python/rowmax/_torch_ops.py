@@ -1,0 +1,177 @@
+"""torch.library operators, for `torch.compile`, `torch.export` and tensor subclasses.
+
+    rowmax::score           scores and, where wanted, the winning tokens
+    rowmax::score_backward  the gradients of score, from the winning tokens
+    rowmax::topk            the k best documents of every query
+
+Eager calls on plain tensors take the shorter way of _torch.py; both end in the same native call. The operators take
+the arguments of the Python functions, with -1, 0 and "" for what was not given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rowmax._frameworks import Extras, Framework
+from rowmax._torch import TORCH, gradients, refuse_double_backward
+
+_TENSORS = ("q_mask", "d_mask", "cu_seqlens_q", "cu_seqlens_d", "offsets", "lengths", "pair_q", "pair_d")
+_SCALARS: Extras = {
+    "max_seqlen_q": -1, "max_seqlen_d": -1, "normalize": False, "precision": "highest", "validate": True, "threads": 0,
+    "kernel": "",
+}  # fmt: skip
+_SCHEMA = (
+    "Tensor Q, Tensor D, str pairing, " + "".join(f"Tensor? {name}, " for name in _TENSORS)
+    + "SymInt max_seqlen_q, SymInt max_seqlen_d, bool normalize, str precision, bool validate, int threads, str kernel"
+)  # fmt: skip
+
+
+def _arguments(extras: Extras) -> tuple[Any, ...]:
+    """Extras in the order of the schema."""
+    tensors = (extras.get(name) for name in _TENSORS)
+    return (
+        *(t if t is None or isinstance(t, Tensor) else torch.as_tensor(t) for t in tensors),
+        *(extras.get(name, default) for name, default in _SCALARS.items()),
+    )
+
+
+def _extras(arguments: tuple[Any, ...]) -> Extras:
+    """The inverse of _arguments()."""
+    given = {name: value for name, value in zip(_TENSORS, arguments[: len(_TENSORS)], strict=True) if value is not None}
+    scalars = zip(_SCALARS.items(), arguments[len(_TENSORS) :], strict=True)
+    return given | {name: value for (name, default), value in scalars if value != default}
+
+
+def score(Q: Tensor, D: Tensor, pairing: str, extras: Extras, want_index: bool) -> tuple[Tensor, Tensor]:
+    scores, index = torch.ops.rowmax.score(Q, D, pairing, *_arguments(extras), want_index)
+    return scores, index
+
+
+def topk(Q: Tensor, D: Tensor, k: int, chunk: int, extras: Extras) -> tuple[Tensor, Tensor]:
+    scores, index = torch.ops.rowmax.topk(Q, D, "cross", *_arguments(extras), k, chunk)
+    return scores, index
+
+
+def deliver(scores: Tensor, index: Tensor, return_index: bool, out: Any) -> Any:
+    """What a scoring function returns; `out` is filled by a copy, since operators that write to it need not exist."""
+    if out is None:
+        return (scores, index) if return_index else scores
+    for target, source in zip(TORCH.split_out(out, return_index), (scores, index), strict=True):
+        if target is None:
+            continue
+        if target.dtype != source.dtype:
+            raise TypeError(f"out must be {source.dtype}, got {target.dtype}")
+        if target.shape != source.shape:
+            raise ValueError(f"out must have shape {tuple(source.shape)}, got {tuple(target.shape)}")
+        target.copy_(source)
+    return out
+
+
+# The CPU implementations.
+
+
+def _score_cpu(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
+    *arguments, want_index = rest
+    result = Framework.score(TORCH, Q, D, pairing, _extras(tuple(arguments)), want_index)
+    return result if want_index else (result, torch.empty(0, dtype=torch.int32))
+
+
+def _backward_cpu(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
+    *arguments, index, grad_scores, for_q, for_d = rest
+    grad_q, grad_d = gradients(Q, D, pairing, _extras(tuple(arguments)), index, grad_scores, for_q, for_d)
+    return grad_q if for_q else Q.new_empty(0), grad_d if for_d else D.new_empty(0)
+
+
+def _topk_cpu(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
+    *arguments, k, chunk = rest
+    return Framework.topk(TORCH, Q, D, k, chunk, _extras(tuple(arguments)))
+
+
+# Their shapes, for tracing.
+
+
+def _items(tokens: Tensor, cu_seqlens: Tensor | None) -> list[Any]:
+    """The leading dimensions that a side gives to the scores."""
+    return [cu_seqlens.shape[0] - 1] if cu_seqlens is not None else list(tokens.shape[:-2])
+
+
+def _score_dtype(Q: Tensor) -> torch.dtype:
+    return torch.float64 if Q.dtype is torch.float64 else torch.float32
+
+
+def _score_shape(Q: Tensor, D: Tensor, pairing: str, extras: Extras) -> list[Any]:
+    queries = _items(Q, extras.get("cu_seqlens_q"))
+    if pairing == "list":
+        return [extras["pair_q"].shape[0]]
+    if "offsets" in extras:
+        return queries + [extras["offsets"].shape[0]]
+    documents = _items(D, extras.get("cu_seqlens_d"))
+    return queries + documents if pairing == "cross" else documents
+
+
+def _query_length(Q: Tensor, extras: Extras) -> Any:
+    if "cu_seqlens_q" not in extras:
+        return Q.shape[-2]
+    # Without max_seqlen_q the longest query is known only when the offsets are read.
+    return extras["max_seqlen_q"] if "max_seqlen_q" in extras else torch.library.get_ctx().new_dynamic_size()
+
+
+def _score_fake(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
+    *arguments, want_index = rest
+    extras = _extras(tuple(arguments))
+    shape = _score_shape(Q, D, pairing, extras)
+    index_shape = [*shape, _query_length(Q, extras)] if want_index else [0]
+    return Q.new_empty(shape, dtype=_score_dtype(Q)), Q.new_empty(index_shape, dtype=torch.int32)
+
+
+def _backward_fake(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
+    *_, for_q, for_d = rest
+    return Q.new_empty(Q.shape if for_q else [0]), D.new_empty(D.shape if for_d else [0])
+
+
+def _topk_fake(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
+    *arguments, k, _ = rest
+    extras = _extras(tuple(arguments))
+    documents = _items(D, extras.get("cu_seqlens_d")) or [1]
+    shape = [*_items(Q, extras.get("cu_seqlens_q")), torch.sym_min(k, documents[0])]
+    return Q.new_empty(shape, dtype=_score_dtype(Q)), Q.new_empty(shape, dtype=torch.int64)
+
+
+# The gradient of score.
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    Q, D, pairing, *arguments, want_index = inputs
+    tensors, scalars = arguments[: len(_TENSORS)], arguments[len(_TENSORS) :]
+    ctx.save_for_backward(Q, D, output[1] if want_index else None, *tensors)
+    ctx.pairing, ctx.scalars = pairing, scalars
+    ctx.mark_non_differentiable(output[1])
+
+
+def _differentiate(ctx: Any, grad_scores: Tensor, _: Any) -> tuple[Any, ...]:
+    Q, D, index, *tensors = ctx.saved_tensors
+    call = (Q, D, ctx.pairing, *tensors, *ctx.scalars)
+    for_q, for_d = ctx.needs_input_grad[:2]
+    grad_q, grad_d = torch.ops.rowmax.score_backward(*call, index, grad_scores, for_q, for_d)
+    return grad_q if for_q else None, grad_d if for_d else None, *[None] * (len(call) - 1)
+
+
+def _register(name: str, schema: str, implementation: Any, fake: Any) -> None:
+    torch.library.define(f"rowmax::{name}", schema, tags=(torch.Tag.pt2_compliant_tag,))
+    torch.library.impl(f"rowmax::{name}", "CPU", implementation)
+    torch.library.register_fake(f"rowmax::{name}", fake)
+
+
+_register("score", f"({_SCHEMA}, bool want_index) -> (Tensor, Tensor)", _score_cpu, _score_fake)
+_register(
+    "score_backward",
+    f"({_SCHEMA}, Tensor? index, Tensor grad_scores, bool for_q, bool for_d) -> (Tensor, Tensor)",
+    _backward_cpu,
+    _backward_fake,
+)
+_register("topk", f"({_SCHEMA}, int k, SymInt chunk) -> (Tensor, Tensor)", _topk_cpu, _topk_fake)
+torch.library.register_autograd("rowmax::score", _differentiate, setup_context=_save)
+torch.library.register_autograd("rowmax::score_backward", refuse_double_backward)

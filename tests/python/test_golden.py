@@ -1,0 +1,71 @@
+"""tests/data/golden.json: each case comes from a fault that some MaxSim implementation had."""
+
+import json
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import rowmax
+
+CASES = json.loads((Path(__file__).parent.parent / "data" / "golden.json").read_text())["cases"]
+LATER = ("unpack_residual", "maxsim_int8")
+"""Functions for compressed documents, which this version does not have."""
+
+
+def function_of(case):
+    return case["function"] if case["call"] == "error" else case["call"]
+
+
+def numbers(values, dtype):
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    return np.array(values, object).astype(np.float64).astype(kind)
+
+
+def masks(case):
+    return {name: np.array(case[name]) for name in ("q_mask", "d_mask") if name in case}
+
+
+def named(call):
+    return [pytest.param(c, id=c["name"]) for c in CASES if c["call"] == call and function_of(c) not in LATER]
+
+
+def test_every_case_is_run_or_belongs_to_compressed_documents():
+    assert {function_of(c) for c in CASES} == {"maxsim", "topk", "maxsim_varlen", *LATER}
+
+
+@pytest.mark.parametrize("case", named("maxsim"))
+def test_maxsim(case):
+    q, d = numbers(case["q"], case["dtype"]), numbers(case["d"], case["dtype"])
+    scores, index = rowmax.maxsim(q, d, normalize=case.get("normalize", False), return_index=True, **masks(case))
+    np.testing.assert_allclose(scores, numbers(case["scores"], "float64"), rtol=case.get("rtol", 1e-6), atol=0)
+    if "index" in case:
+        assert index.tolist() == case["index"]
+    if "order" in case:
+        assert np.argsort(-scores, axis=-1, kind="stable").tolist() == case["order"]
+
+
+@pytest.mark.parametrize("case", named("topk"))
+def test_topk(case):
+    q, d = numbers(case["q"], case["dtype"]), numbers(case["d"], case["dtype"])
+    scores, index = rowmax.topk(q, d, case["k"])
+    np.testing.assert_allclose(scores, case["scores"], rtol=1e-6)
+    assert index.tolist() == case["indices"]
+
+
+@pytest.mark.parametrize("case", named("error"))
+def test_error(case):
+    given, arguments = case["args"], {}
+    for name, key in (("Q", "q"), ("D", "d")):
+        arguments[name] = numbers(np.ones(given[f"{key}_shape"]).tolist(), given.get(f"{key}_dtype", "float32"))
+    for name in ("cu_seqlens_q", "cu_seqlens_d"):
+        if name in given:
+            arguments[name] = np.array(given[name], np.int32)
+    if "d_mask_shape" in given:
+        arguments["d_mask"] = np.ones(given["d_mask_shape"], bool)
+    error = {"ValueError": ValueError, "TypeError": TypeError}[case["error"]]
+    with pytest.raises(error) as raised:
+        getattr(rowmax, case["function"])(**arguments, validate=given.get("validate"))
+    for text in case["message_has"]:
+        assert text in str(raised.value)
