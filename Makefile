@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 JOBS ?= $(shell nproc)
-PACKAGES ?= 4000
+PACKAGES ?= 3000
 TORCH ?= 1
 
 CXX_FILES = $(shell git ls-files '*.c' '*.cpp' '*.h' '*.hpp' '*.cu' '*.cuh')

@@ -129,4 +129,5 @@ def sample(candidates: list[tuple[str, Package]], count: int) -> list[Package]:
 def without_synopsis(package: Package) -> str:
     """The long text without a verbatim copy of the synopsis: a known item must be found by meaning."""
     pattern = r"\s+".join(re.escape(word) for word in package.synopsis.rstrip(".").split())
-    return re.sub(pattern, "", package.text, flags=re.IGNORECASE).strip(" .,:;\n")
+    text = re.sub(pattern, "", package.text, flags=re.IGNORECASE)
+    return re.sub(" {2,}", " ", text).strip(" .,:;\n")

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from debian_text import Package, without_synopsis
-from embeddings import embed, embed_cached, kept_pieces, key_of
+from embeddings import Embeddings, Stored, embed, embed_stored, kept_pieces, key_of
 from known_item import known_items, write_qrels
 from matches import match_words
 from minilm import MODEL, MiniLM, Text
@@ -27,10 +27,10 @@ from show import Answer, Screen
 from texts import load_texts
 
 QUESTIONS = (
-    "a tool to find and remove duplicate files",
     "edit photos and remove red eyes",
     "watch which process is using my network bandwidth",
     "convert scanned pages to searchable text",
+    "keep the same files on two computers",
     "a game where you build a city",
 )
 MEASURES = ("mrr", "ndcg@10", "success@1", "success@10")
@@ -79,23 +79,27 @@ class Demo:
             texts = [without_synopsis(p) for p in packages]
             note.append(f"{len(packages)} of {len(candidates)} {source}")
         with self.stage("embed") as note:
-            found, key, computed = embed_cached(self.model, texts, self.folder / "cache", self.threads, "documents")
-            note.append(f"{len(found.tokens)} tokens, {computed} of them computed now")
+            stored = embed_stored(self.model, texts, self.folder / "cache", self.threads, "documents")
+            note.append(f"{stored.token_count()} tokens, {stored.computed} of them computed now")
         with self.stage("pack") as note:
-            ids = [p.name for p in packages]
-            key = key_of(key, ids)
-            corpus = Corpus(source, packages, texts, key, self.folder / f"tokens-{key}.rmx",
-                            self.folder / f"means-{key}.rmx", len(found.tokens))
-            self._remove_other_corpora(key)
-            self.rowmax.pack(found.tokens, found.lengths, ids, corpus.tokens)
-            self.rowmax.pack(found.means.astype(np.float16), np.ones(len(ids), np.int64), ids, corpus.means)
-            note.append(f"{corpus.tokens} {corpus.tokens.stat().st_size / 2**20:.0f} MiB")
+            corpus = self._pack(source, packages, texts, stored)
+            note.append(f"{corpus.tokens}, {corpus.tokens.stat().st_size / 2**20:.0f} MiB")
         return corpus
 
-    def _remove_other_corpora(self, key: str) -> None:
+    def _pack(self, source: str, packages: list[Package], texts: list[str], stored: Stored) -> Corpus:
+        names = [package.name for package in packages]
+        key = key_of(stored.key, names)
+        tokens, means = self.folder / f"tokens-{key}.rmx", self.folder / f"means-{key}.rmx"
+        if not (tokens.exists() and means.exists()):
+            self._remove_corpora()
+            found = stored.load()
+            self.rowmax.pack(found.tokens, found.lengths, names, tokens)
+            self.rowmax.pack(*single_vectors(found), names, means)
+        return Corpus(source, packages, texts, key, tokens, means, stored.token_count())
+
+    def _remove_corpora(self) -> None:
         for path in self.folder.glob("*.rmx"):
-            if not path.stem.endswith(key):
-                path.unlink()
+            path.unlink()
 
     def ask(self, corpus: Corpus, questions: tuple[str, ...]) -> None:
         queries, run = self.folder / "questions.npz", self.folder / "questions.trec"
@@ -133,11 +137,10 @@ class Demo:
         write_qrels(self.folder / "known-items.qrels", items)
         synopses = [item.synopsis for item in items]
         with self.stage("queries"):
-            found, _, _ = embed_cached(self.model, synopses, self.folder / "cache", self.threads, "queries")
-        ones = np.ones(len(names), np.int64)
+            found = embed_stored(self.model, synopses, self.folder / "cache", self.threads, "queries").load()
         return {
             "MaxSim": self._measure("maxsim", found.tokens, found.lengths, names, corpus.tokens),
-            "mean pooling": self._measure("means", found.means.astype(np.float16), ones, names, corpus.means),
+            "mean pooling": self._measure("means", *single_vectors(found), names, corpus.means),
         }
 
     def _measure(self, label: str, tokens: np.ndarray, lengths: np.ndarray, names: list[str], corpus: Path) -> dict:
@@ -172,10 +175,15 @@ class Demo:
               f"{report['mean_pooling_better']}; {report['equal']} are equal.")
 
 
+def single_vectors(found: Embeddings) -> tuple[np.ndarray, np.ndarray]:
+    """Mean pooling as late interaction: every text is one token, and MaxSim is its dot product."""
+    return found.means.astype(np.float16), np.ones(len(found.means), np.int64)
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ask", metavar="QUESTION", action="append", help="answer this and skip the evaluation; may be repeated")
-    parser.add_argument("--packages", type=int, default=4000, help="texts to index (default: %(default)s)")
+    parser.add_argument("--packages", type=int, default=3000, help="texts to index (default: %(default)s)")
     parser.add_argument("--queries", type=int, default=1000, help="known-item queries (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--folder", type=Path, default=Path("demo-data"))

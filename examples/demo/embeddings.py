@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,31 +48,42 @@ def embed(model: MiniLM, texts: Sequence[Text], threads: int) -> Embeddings:
     )
 
 
-def embed_cached(model: MiniLM, texts: Sequence[str], folder: Path, threads: int, what: str) -> tuple[Embeddings, str, int]:
-    """Embeds texts chunk by chunk; chunks that `folder` holds are read instead. A chunk file appears whole or
-    not at all, so an interrupted run goes on where it stopped. Returns embeddings, their key, and how many
-    tokens had to be computed."""
+@dataclass(frozen=True)
+class Stored:
+    """Embeddings in files, one a chunk of texts."""
+
+    paths: list[Path]
+    key: str  # of texts, model and format
+    computed: int  # tokens that were not there before
+
+    def load(self) -> Embeddings:
+        parts = [_read(path) for path in self.paths]
+        return Embeddings(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("tokens", "lengths", "means")))
+
+    def token_count(self) -> int:
+        return sum(int(np.load(path)["lengths"].sum()) for path in self.paths)
+
+
+def embed_stored(model: MiniLM, texts: Sequence[str], folder: Path, threads: int, what: str) -> Stored:
+    """Embeds texts chunk by chunk into files; chunks that `folder` holds are left as they are. A file appears whole
+    or not at all, so an interrupted run goes on where it stopped."""
     folder.mkdir(parents=True, exist_ok=True)
-    parts, keys, computed = [], [], 0
-    for chunk in tqdm(list(_chunks(texts)), desc=what, unit_scale=CHUNK, unit="text", leave=False, disable=None):
-        key = key_of(MODEL, FORMAT, model.max_tokens, chunk)
-        path = folder / f"{key}.npz"
-        if not path.exists():
+    chunks = [texts[i : i + CHUNK] for i in range(0, len(texts), CHUNK)]
+    keys = [key_of(MODEL, FORMAT, model.max_tokens, chunk) for chunk in chunks]
+    paths = [folder / f"{key}.npz" for key in keys]
+    missing = [(path, chunk) for path, chunk in zip(paths, chunks, strict=True) if not path.exists()]
+    computed = 0
+    with tqdm(total=sum(len(chunk) for _, chunk in missing), desc=what, unit=" texts", leave=False, disable=None) as bar:
+        for path, chunk in missing:
             part = embed(model, model.tokenize(chunk), threads)
             _write_whole(path, part)
             computed += len(part.tokens)
-        parts.append(_read(path))
-        keys.append(key)
-    joined = [np.concatenate([getattr(part, name) for part in parts]) for name in ("tokens", "lengths", "means")]
-    return Embeddings(*joined), key_of(keys), computed
+            bar.update(len(chunk))
+    return Stored(paths, key_of(keys), computed)
 
 
 def key_of(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:24]
-
-
-def _chunks(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (texts[i : i + CHUNK] for i in range(0, len(texts), CHUNK))
 
 
 def _write_whole(path: Path, part: Embeddings) -> None:

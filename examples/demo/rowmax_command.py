@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,9 +24,6 @@ class Rowmax:
         self._program = program
 
     def pack(self, tokens: np.ndarray, lengths: np.ndarray, ids: Sequence[str], path: Path) -> None:
-        """Packs documents unless `path` is there already."""
-        if path.exists():
-            return
         source = path.with_suffix(f".{os.getpid()}.npz")
         try:
             write_tokens(source, tokens, lengths, ids)
@@ -51,6 +49,8 @@ class Rowmax:
         return self._run("--version").strip()
 
     def _run(self, *arguments: object) -> str:
+        if shutil.which(self._program) is None:
+            raise SystemExit(f"{self._program} is not built; `make demo` builds it, --rowmax names another")
         command = [self._program, *map(str, arguments)]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # its progress is the demo's
         if done.returncode:

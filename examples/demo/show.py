@@ -14,7 +14,7 @@ from matches import Match
 
 _COLOURS = (208, 39, 77, 213, 227, 51, 141, 203)  # of the 256-colour palette, readable on dark and light
 _FILLERS = frozenset("a an and any are as at be by can do does for from how i in into is it me my of on or our "
-                     "some that the their them this to up use with you your".split())
+                     "some that the their them this to up use using where which while with you your".split())
 
 
 @dataclass(frozen=True)

