@@ -16,6 +16,7 @@ from rowmax import _native
 from rowmax._frameworks import Extras, Framework
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64, "int32": torch.int32, "int64": torch.int64}
+_CPU = torch.device("cpu")
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 # Since torch 2.10 the native module reads tensors without calling back into Python.
@@ -27,7 +28,8 @@ class TorchFramework(Framework):
     name = "torch"
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        return torch.empty(shape, dtype=_DTYPES[dtype])
+        # Not on the default device. Separate sizes are parsed in half the time of a tuple.
+        return torch.empty(*(shape or ((),)), dtype=_DTYPES[dtype], device=_CPU)
 
     def adopted(self, array: Any) -> Any:
         bits = array.view("uint16") if array.dtype.name == "bfloat16" else array
@@ -76,7 +78,8 @@ class TorchFramework(Framework):
                 scores, index = super().topk(Q, D, k, chunk, extras, out)
         if not differentiable:
             return scores, index
-        rows = torch.arange(index.numel() // max(index.shape[-1], 1)).repeat_interleave(index.shape[-1])
+        queries = torch.arange(index.numel() // max(index.shape[-1], 1), device=index.device)
+        rows = queries.repeat_interleave(index.shape[-1])
         pairs = extras | {"pair_q": rows, "pair_d": index.flatten()}
         return self.score(Q, D, "list", pairs).reshape(index.shape), index
 
@@ -162,8 +165,8 @@ def gradients(
     """Gradients of sum(grad_scores * scores) for Q and D, only the wanted ones; `index` None: found again."""
     if index is None:
         _, index = Framework.score(TORCH, Q, D, pairing, extras, True)
-    grad_q = torch.empty(Q.shape, dtype=Q.dtype) if for_q else None
-    grad_d = torch.empty(D.shape, dtype=D.dtype) if for_d else None
+    grad_q = torch.empty(Q.shape, dtype=Q.dtype, device=_CPU) if for_q else None
+    grad_d = torch.empty(D.shape, dtype=D.dtype, device=_CPU) if for_d else None
     TORCH.request(Q, D, pairing, extras).backward(index, grad_scores.contiguous(), grad_q, grad_d)
     return grad_q, grad_d
 
