@@ -10,7 +10,8 @@ import warnings
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, is_autocast_enabled
+from torch.compiler import is_compiling
 
 from rowmax import _native
 from rowmax._frameworks import Extras, Framework
@@ -43,16 +44,14 @@ class TorchFramework(Framework):
             Q, D = Q.detach(), D.detach()
         if Q.is_neg() or D.is_neg():  # the imaginary part of a conjugate: the memory holds the values' opposites
             Q, D = Q.resolve_neg(), D.resolve_neg()
-        return super().request(Q, D, pairing, extras)
+        return _native.Request(Q, D, pairing, extras)
 
     def score(
         self, Q: Any, D: Any, pairing: str, extras: Extras, return_index: bool = False, out: Any = None,
         backward: str = "auto",
     ) -> Any:  # fmt: skip
         Q, D = _as_computed(Q, D, extras)
-        differentiable = (Q.requires_grad or D.requires_grad) and torch.is_grad_enabled()
-        if differentiable and out is not None:
-            raise ValueError("out cannot be given when Q or D requires grad")
+        differentiable = _differentiable(Q, D, out)
         if _needs_dispatcher(Q, D):
             from rowmax import _torch_ops
 
@@ -61,14 +60,12 @@ class TorchFramework(Framework):
             return _torch_ops.deliver(scores, index, return_index, out)
         if differentiable:
             return _Score.apply(Q, D, pairing, extras, return_index, backward != "recompute")
-        return super().score(Q, D, pairing, extras, return_index, out)
+        return Framework.score(self, Q, D, pairing, extras, return_index, out)
 
     def topk(self, Q: Any, D: Any, k: int, chunk: int, extras: Extras, out: Any = None) -> Any:
         """The scores are differentiable: the best documents are found first, then scored again as pairs."""
         Q, D = _as_computed(Q, D, extras)
-        differentiable = (Q.requires_grad or D.requires_grad) and torch.is_grad_enabled()
-        if differentiable and out is not None:
-            raise ValueError("out cannot be given when Q or D requires grad")
+        differentiable = _differentiable(Q, D, out)
         if _needs_dispatcher(Q, D):
             from rowmax import _torch_ops
 
@@ -89,9 +86,16 @@ def _as_computed(Q: Tensor, D: Tensor, extras: Extras) -> tuple[Tensor, Tensor]:
     if "dtype" in extras:
         dtype = extras.pop("dtype")
         Q, D = _read_as(Q, "Q", dtype), _read_as(D, "D", dtype)
-    if torch.is_autocast_enabled("cpu"):
+    if is_autocast_enabled("cpu"):
         Q, D = _autocast(Q), _autocast(D)
     return Q, D
+
+
+def _differentiable(Q: Tensor, D: Tensor, out: Any) -> bool:
+    wanted = (Q.requires_grad or D.requires_grad) and torch.is_grad_enabled()
+    if wanted and out is not None:
+        raise ValueError("out cannot be given when Q or D requires grad")
+    return wanted
 
 
 def _read_as(tensor: Tensor, name: str, dtype: str) -> Tensor:
@@ -109,7 +113,7 @@ def _autocast(tensor: Tensor) -> Tensor:
 
 
 def _needs_dispatcher(Q: Tensor, D: Tensor) -> bool:
-    return torch.compiler.is_compiling() or type(Q) not in _PLAIN or type(D) not in _PLAIN
+    return is_compiling() or type(Q) not in _PLAIN or type(D) not in _PLAIN
 
 
 class _Score(torch.autograd.Function):
