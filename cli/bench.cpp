@@ -1,0 +1,141 @@
+// rowmax bench: every kernel of this machine on a few shapes, beside the FMA peak of the same run.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/bench/measure.hpp"
+#include "cli/checks/checks.hpp"
+#include "cli/commands.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/shared.hpp"
+#include "cli/signals.hpp"
+#include "cli/table.hpp"
+
+namespace rowmax::cli {
+
+namespace {
+
+struct BenchCommand {
+    std::vector<std::string> shapes;
+    std::string dtype;
+    double seconds = 0.5;
+    bool json = false;
+    ComputeOptions compute;
+};
+
+struct Line {
+    bench::Shape shape;
+    std::string kernel;
+    DType dtype;
+    bench::Timing timing;
+};
+
+struct Work {
+    std::string kernel;
+    DType dtype;
+    bench::Shape shape;
+};
+
+bool selected(const std::vector<std::string>& names, const std::string& name) {
+    return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::vector<Work> plan(const BenchCommand& command) {
+    std::vector<Work> work;
+    for (const bench::Shape& shape : bench::shapes()) {
+        if (!selected(command.shapes, shape.name)) continue;
+        for (const KernelInfo& kernel : kernels()) {
+            const std::string& forced = command.compute.kernel;
+            if (!kernel.available ||
+                !(forced.empty() || kernel.name == forced || kernel.name.starts_with(forced + ".")))
+                continue;
+            for (const DType dtype : checks::dtypes_of(kernel.name)) {
+                if (command.dtype.empty() || command.dtype == name_of(dtype))
+                    work.push_back({kernel.name, dtype, shape});
+            }
+        }
+    }
+    return work;
+}
+
+std::vector<Line> run_all(const BenchCommand& command) {
+    Options options = score_options(command.compute);
+    const std::vector<Work> work = plan(command);
+    if (work.empty()) throw Error(ErrorCode::not_implemented, "no kernel that this machine can run was selected");
+    std::vector<Line> lines;
+    Progress progress("measuring", "cases");
+    for (const Work& item : work) {
+        options.kernel = item.kernel;
+        lines.push_back({item.shape, item.kernel, item.dtype,
+                         bench::measure(item.shape, item.dtype, options, command.seconds, check_interrupted)});
+        progress.update(static_cast<std::int64_t>(lines.size()), static_cast<std::int64_t>(work.size()));
+    }
+    progress.finish();
+    return lines;
+}
+
+std::string as_text(const std::vector<Line>& lines) {
+    Table table({"shape", "tokens", "kernel", "median ms", "p10", "p90", "GFLOP/s", "of FMA peak"});
+    for (const Line& line : lines) {
+        const bench::Timing& t = line.timing;
+        table.add({line.shape.name, std::string(name_of(line.dtype)), line.kernel, fmt::format("{:.4g}", t.median_ms),
+                   fmt::format("{:.4g}", t.p10_ms), fmt::format("{:.4g}", t.p90_ms), fmt::format("{:.1f}", t.gflops),
+                   t.peak_gflops > 0 ? fmt::format("{:.0f} %", 100 * t.gflops / t.peak_gflops) : "?"});
+    }
+    return table.text();
+}
+
+std::string as_json(const std::vector<Line>& lines) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const Line& line : lines) {
+        const bench::Timing& t = line.timing;
+        list.push_back({{"case", line.shape.name},
+                        {"dtype", name_of(line.dtype)},
+                        {"kernel", line.kernel},
+                        {"median_ms", t.median_ms},
+                        {"p10_ms", t.p10_ms},
+                        {"p90_ms", t.p90_ms},
+                        {"gflops", t.gflops},
+                        {"fma_peak_gflops", t.peak_gflops},
+                        {"repetitions", t.repetitions}});
+    }
+    return list.dump(2) + "\n";
+}
+
+void run_bench(const BenchCommand& command) {
+    const std::vector<Line> lines = run_all(command);
+    write_all("-", command.json ? as_json(lines) : as_text(lines));
+}
+
+}  // namespace
+
+void add_bench(Program& program) {
+    Command sub = program.add_command("bench", "Time the kernels on this machine");
+    auto command = std::make_shared<BenchCommand>();
+    std::vector<std::string> names;
+    std::string list;
+    for (const bench::Shape& s : bench::shapes()) {
+        names.push_back(s.name);
+        list += fmt::format("  {:<9} {} x {} documents, {} x {} tokens, d = {}\n", s.name, s.queries, s.documents,
+                            s.query_length, s.document_length, s.dim);
+    }
+    sub.add("--shape", command->shapes, "Shapes to time; all when left out").one_of(names);
+    sub.add("--dtype", command->dtype, "Type of the tokens; all when left out")
+        .one_of({"float16", "bfloat16", "float32", "float64"});
+    sub.add("--seconds", command->seconds, "Time for each line").show_default().within(0.0, 3600.0);
+    sub.add_flag("--json", command->json, "JSON");
+    add_device_option(sub, command->compute);
+    add_threads_option(sub, command->compute);
+    add_kernel_option(sub, command->compute);
+    sub.set_footer(
+        "Each repetition is preceded by a probe of the float32 multiply-add units on as many threads.\n\nShapes:\n" +
+        list + "\nExamples:\n  rowmax bench\n  rowmax bench --shape text --dtype float32 --threads 1 --seconds 3");
+    sub.runs([command] { run_bench(*command); });
+}
+
+}  // namespace rowmax::cli

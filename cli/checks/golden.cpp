@@ -1,0 +1,127 @@
+// The golden cases: small inputs and right outcomes, each from a fault that some implementation had. The file is
+// tests/data/golden.json, compiled in so that a user's machine has it.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "cli/checks/checks.hpp"
+#include "cli/checks/golden_text.hpp"
+#include "cli/checks/run.hpp"
+#include "cli/checks/sample.hpp"
+
+namespace rowmax::checks {
+
+namespace {
+
+using nlohmann::json;
+
+double number(const json& value) {
+    if (value.is_number()) return value.get<double>();
+    const auto text = value.get<std::string>();
+    if (text == "inf") return std::numeric_limits<double>::infinity();
+    if (text == "-inf") return -std::numeric_limits<double>::infinity();
+    return std::numeric_limits<double>::quiet_NaN();
+}
+
+void flatten(const json& value, std::vector<double>& out) {
+    if (!value.is_array()) {
+        out.push_back(number(value));
+        return;
+    }
+    for (const json& item : value) flatten(item, out);
+}
+
+std::vector<double> numbers(const json& value) {
+    std::vector<double> out;
+    flatten(value, out);
+    return out;
+}
+
+/// A nested list as an array of some type.
+struct Tensor {
+    std::vector<std::byte> memory;
+    TensorView view;
+
+    Tensor(const json& value, DType dtype) {
+        std::vector<std::int64_t> shape;
+        for (const json* level = &value; level->is_array(); level = &level->front())
+            shape.push_back(static_cast<std::int64_t>(level->size()));
+        const std::vector<double> values = numbers(value);
+        memory.resize(values.size() * size_of(dtype));
+        for (std::size_t i = 0; i < values.size(); ++i)
+            store(memory.data(), dtype, static_cast<std::int64_t>(i), values[i]);
+        view = TensorView(memory.data(), dtype, shape);
+    }
+};
+
+bool close(double got, double want, double rtol) {
+    if (same(got, want)) return true;
+    return std::fabs(got - want) <= rtol * std::fabs(want);
+}
+
+void compare(const json& golden, const char* field, const std::vector<double>& got, double rtol, Report& report) {
+    const std::vector<double> want = numbers(golden.at(field));
+    for (std::size_t i = 0; i < want.size() && i < got.size(); ++i) {
+        if (close(got[i], want[i], rtol)) continue;
+        report.fail(
+            fmt::format("{}: {} {} is {}, not {}", golden.at("name").get<std::string>(), field, i, got[i], want[i]));
+        return;
+    }
+    if (want.size() != got.size())
+        report.fail(
+            fmt::format("{}: {} {}, not {}", golden.at("name").get<std::string>(), got.size(), field, want.size()));
+}
+
+void check_scores(const json& golden, std::string_view kernel, DType dtype, Report& report) {
+    const Tensor q(golden.at("q"), dtype);
+    const Tensor d(golden.at("d"), dtype);
+    const Tensor q_mask(golden.value("q_mask", json::array({1})), DType::f32);
+    const Tensor d_mask(golden.value("d_mask", json::array({1})), DType::f32);
+    ScoreRequest request;
+    request.q.tokens = q.view;
+    request.d.tokens = d.view;
+    if (golden.contains("q_mask")) request.q.mask = q_mask.view;
+    if (golden.contains("d_mask")) request.d.mask = d_mask.view;
+    request.options.normalize = golden.value("normalize", false);
+    const Result result = run(request, kernel);
+    compare(golden, "scores", result.scores, golden.value("rtol", 1e-6), report);
+    if (golden.contains("index")) compare(golden, "index", {result.index.begin(), result.index.end()}, 0, report);
+}
+
+void check_topk(const json& golden, std::string_view kernel, DType dtype, Report& report) {
+    const Tensor q(golden.at("q"), dtype);
+    const Tensor d(golden.at("d"), dtype);
+    TokenSet queries;
+    TokenSet documents;
+    queries.tokens = q.view;
+    documents.tokens = d.view;
+    Options options;
+    options.kernel = kernel;
+    const std::vector<std::int64_t> shape{q.view.shape[0],
+                                          std::min(golden.at("k").get<std::int64_t>(), d.view.shape[0])};
+    std::vector<float> scores(static_cast<std::size_t>(shape[0] * shape[1]));
+    std::vector<std::int64_t> index(scores.size());
+    topk(queries, documents, golden.at("k").get<std::int64_t>(), 0, options,
+         TensorView(scores.data(), DType::f32, shape), TensorView(index.data(), DType::i64, shape));
+    compare(golden, "scores", {scores.begin(), scores.end()}, 1e-6, report);
+    compare(golden, "indices", {index.begin(), index.end()}, 0, report);
+}
+
+}  // namespace
+
+Report check_golden(std::string_view kernel, DType dtype, const std::function<void()>& pause) {
+    Report report;
+    const json golden = json::parse(golden_text);
+    for (const json& item : golden.at("cases")) {
+        pause();
+        const auto call = item.at("call").get<std::string>();
+        if ((call != "maxsim" && call != "topk") || item.at("dtype").get<std::string>() != name_of(dtype)) continue;
+        (call == "maxsim" ? check_scores : check_topk)(item, kernel, dtype, report);
+        ++report.cases;
+    }
+    return report;
+}
+
+}  // namespace rowmax::checks

@@ -1,0 +1,125 @@
+#include "cli/options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <limits>
+#include <utility>
+
+#include "cli/exit_code.hpp"
+
+namespace rowmax::cli {
+
+OptionRef& OptionRef::required() {
+    option_->required();
+    return *this;
+}
+
+OptionRef& OptionRef::show_default() {
+    option_->capture_default_str();
+    return *this;
+}
+
+OptionRef& OptionRef::one_of(const std::vector<std::string>& names) {
+    option_->check(CLI::IsMember(names));
+    return *this;
+}
+
+OptionRef& OptionRef::between(std::int64_t low, std::int64_t high) {
+    option_->check(CLI::Range(low, high));
+    return *this;
+}
+
+OptionRef& OptionRef::within(double low, double high) {
+    option_->check(CLI::Range(low, high));
+    return *this;
+}
+
+OptionRef& OptionRef::at_least(std::int64_t low) {
+    return between(low, std::numeric_limits<std::int64_t>::max());
+}
+
+OptionRef& OptionRef::satisfies(std::string (*check)(const std::string&)) {
+    option_->check(CLI::Validator(check, ""));
+    return *this;
+}
+
+OptionRef& OptionRef::split_at_commas() {
+    option_->delimiter(',');
+    return *this;
+}
+
+OptionRef Command::add(const std::string& name, std::string& value, const std::string& help) {
+    return OptionRef(app_->add_option(name, value, help));
+}
+
+OptionRef Command::add(const std::string& name, std::vector<std::string>& value, const std::string& help) {
+    return OptionRef(app_->add_option(name, value, help));
+}
+
+OptionRef Command::add(const std::string& name, int& value, const std::string& help) {
+    return OptionRef(app_->add_option(name, value, help));
+}
+
+OptionRef Command::add(const std::string& name, std::int64_t& value, const std::string& help) {
+    return OptionRef(app_->add_option(name, value, help));
+}
+
+OptionRef Command::add(const std::string& name, double& value, const std::string& help) {
+    return OptionRef(app_->add_option(name, value, help));
+}
+
+OptionRef Command::add(const std::string& name, std::optional<std::int64_t>& value, const std::string& help) {
+    return OptionRef(app_->add_option(name, value, help));
+}
+
+OptionRef Command::add(const std::string& name, std::optional<std::string>& value, const std::string& help) {
+    return OptionRef(app_->add_option(name, value, help));
+}
+
+void Command::add_flag(const std::string& name, bool& value, const std::string& help) {
+    app_->add_flag(name, value, help);
+}
+
+void Command::set_footer(const std::string& text) {
+    app_->footer(text);
+}
+
+void Command::runs(std::function<void()> action) {
+    app_->callback(std::move(action));
+}
+
+Program::Program(const std::string& name, const std::string& description)
+    : app_(std::make_unique<CLI::App>(description, name)) {
+    app_->require_subcommand(1);
+}
+
+Program::~Program() = default;
+
+Command Program::add_command(const std::string& name, const std::string& description) {
+    return Command(app_->add_subcommand(name, description));
+}
+
+void Program::set_version(const std::string& text) {
+    app_->set_version_flag("--version", text);
+}
+
+void Program::set_footer(const std::string& text) {
+    app_->footer(text);
+}
+
+int Program::run(int argc, char** argv) {
+    // CLI11 would only say that a sub-command is missing.
+    const auto named = [&](const CLI::App* command) { return command->check_name(argv[1]); };
+    if (argc > 1 && argv[1][0] != '-' && std::as_const(*app_).get_subcommands(named).empty()) {
+        throw UsageError(fmt::format("'{}' is not a command; `{} --help` lists them", argv[1], app_->get_name()));
+    }
+    try {
+        app_->parse(argc, argv);
+        return exit_ok;
+    } catch (const CLI::ParseError& error) {
+        return app_->exit(error) == 0 ? exit_ok : exit_usage;  // --help and --version end here too
+    }
+}
+
+}  // namespace rowmax::cli

@@ -1,0 +1,211 @@
+// rowmax search: queries + corpora -> a ranked run.
+#include "stream/search.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/hits_npy.hpp"
+#include "cli/shared.hpp"
+#include "cli/signals.hpp"
+#include "io/ranking.hpp"
+#include "stream/checkpoint.hpp"
+
+namespace rowmax::cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+struct SearchCommand {
+    std::string queries;
+    std::vector<std::string> corpora;
+    std::int64_t k = 100;
+    std::string format;
+    std::string tag = "rowmax";
+    std::string output;
+    std::string checkpoint;
+    double checkpoint_every = 2;
+    bool no_checkpoint = false;
+    ComputeOptions compute;
+    InputOptions query_input;
+    InputOptions corpus_input;
+};
+
+// The format that was asked for, or else what the output's name says.
+std::string format_of(const SearchCommand& command) {
+    if (!command.format.empty()) return command.format;
+    for (const std::string format : {"jsonl", "tsv", "npy"}) {
+        if (command.output.ends_with("." + format)) return format;
+    }
+    return "trec";
+}
+
+stream::Search open_search(const SearchCommand& command) {
+    stream::SearchOptions options;
+    options.k = command.k;
+    options.score = score_options(command.compute);
+    io::TokenSource queries = load_input(command.queries, command.query_input, command.compute);
+    std::vector<io::TokenSource> corpora;
+    for (const std::string& path : command.corpora)
+        corpora.push_back(load_input(path, command.corpus_input, command.compute));
+    options.memory = memory_bytes(command.compute);
+    try {
+        return {std::move(queries), std::move(corpora), options};
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::out_of_memory) throw;
+        throw UsageError(fmt::format("--memory {}: {}", command.compute.memory, error.what()));
+    }
+}
+
+/// Saves a search now and then, so that a rerun of the same command continues it.
+class Checkpoints {
+  public:
+    /// `beside_output`: the output is a file, so that there is a place for its checkpoint.
+    Checkpoints(const SearchCommand& command, stream::Search& search, bool beside_output)
+        : search_(search), every_(command.checkpoint_every) {
+        if (command.no_checkpoint || (command.checkpoint.empty() && !beside_output)) return;
+        path_ = command.checkpoint.empty() ? command.output + ".checkpoint" : command.checkpoint;
+        identity_ = stream::search_identity(search) +
+                    fmt::format("tensors: '{}' and '{}'\n", command.query_input.tensor, command.corpus_input.tensor);
+    }
+
+    void resume() {
+        if (path_.empty()) return;
+        const stream::ResumeResult result = stream::resume_checkpoint(path_, identity_, search_);
+        if (result.outcome == stream::Resumed::refused)
+            say(fmt::format("starting afresh: {} cannot be continued, {}", path_, result.reason));
+        if (result.outcome == stream::Resumed::taken)
+            say(fmt::format("continuing from {} ({:.1f} % done)", path_, percent()));
+    }
+
+    /// Saves if one is due: after the interval, or longer when saving itself takes its time.
+    void tick() {
+        if (path_.empty() || Seconds(Clock::now() - saved_at_).count() < every_) return;
+        save();
+    }
+
+    /// False when this search keeps no checkpoints.
+    bool save() {
+        if (path_.empty()) return false;
+        const Clock::time_point start = Clock::now();
+        stream::save_checkpoint(path_, identity_, search_);
+        saved_at_ = Clock::now();
+        every_ = std::max(every_, 20 * Seconds(saved_at_ - start).count());
+        return true;
+    }
+
+    void remove() const {
+        std::error_code absent;
+        if (!path_.empty()) std::filesystem::remove(path_, absent);
+    }
+
+  private:
+    [[nodiscard]] double percent() const {
+        return 100.0 * static_cast<double>(search_.pairs_done()) /
+               static_cast<double>(std::max<std::int64_t>(search_.pairs_total(), 1));
+    }
+    stream::Search& search_;
+    double every_;
+    std::string path_;
+    std::string identity_;
+    Clock::time_point saved_at_ = Clock::now();
+};
+
+void run_steps(stream::Search& search, Checkpoints& checkpoints) {
+    Progress progress("searching", "pairs");
+    try {
+        while (search.step()) {
+            progress.update(search.pairs_done(), search.pairs_total());
+            checkpoints.tick();
+        }
+    } catch (const Interrupted&) {
+        if (checkpoints.save()) say("the same command continues this search");
+        throw;
+    }
+    checkpoints.tick();
+    progress.finish();
+}
+
+void write_run(const SearchCommand& command, const stream::Search& search, io::OutputFile& out) {
+    const std::string format = format_of(command);
+    if (format == "npy") {
+        write_hits_npy(out, search);
+        return;
+    }
+    const auto style = format == "jsonl" ? io::RankingFormat::jsonl
+                       : format == "tsv" ? io::RankingFormat::tsv
+                                         : io::RankingFormat::trec;
+    io::RankingWriter writer(out, style, search.score_dtype(), command.tag);
+    for (std::int64_t i = 0; i < search.query_count(); ++i) {
+        check_interrupted();
+        std::vector<io::RankedHit> hits;
+        for (const core::Hit& hit : search.ranked(i)) hits.push_back({search.document_id(hit.document), hit.score});
+        writer.write(search.query_id(i), hits);
+    }
+}
+
+void run_search(const SearchCommand& command) {
+    std::vector<std::string> inputs = command.corpora;
+    inputs.push_back(command.queries);
+    io::OutputFile out = open_output(command.output, inputs);
+    stream::Search search = open_search(command);
+    Checkpoints checkpoints(command, search, !out.direct());
+    checkpoints.resume();
+    run_steps(search, checkpoints);
+    write_run(command, search, out);
+    out.commit();
+    checkpoints.remove();
+}
+
+void add_options(Command& app, SearchCommand& command) {
+    app.add("queries", command.queries, "Query tokens: .npy, .npz, safetensors, a folder of .npy, or a corpus")
+        .required();
+    app.add("corpora", command.corpora, "Document tokens, one input or several: the same kinds").required();
+    app.add("-k", command.k, "Documents to return for each query").show_default().at_least(1);
+    app.add("-o,--output", command.output, "Output file; standard output when left out");
+    app.add("--format", command.format,
+            "trec, jsonl, tsv or npy; when left out, what the output's name ends in, else trec")
+        .one_of({"trec", "jsonl", "tsv", "npy"});
+    app.add("--tag", command.tag, "Last column of a TREC run").show_default();
+    app.add("--checkpoint", command.checkpoint, "Where to save progress; when left out, OUTPUT.checkpoint");
+    app.add("--checkpoint-every", command.checkpoint_every, "Seconds between checkpoints")
+        .show_default()
+        .within(0.0, 1e9);
+    app.add_flag("--no-checkpoint", command.no_checkpoint, "Save no progress");
+    add_compute_options(app, command.compute);
+    add_memory_option(app, command.compute);
+    add_input_options(app, command.query_input, "query-", "the queries");
+    add_input_options(app, command.corpus_input, "", "the documents");
+}
+
+}  // namespace
+
+void add_search(Program& program) {
+    Command sub = program.add_command("search", "Rank the documents of corpora for each query");
+    auto command = std::make_shared<SearchCommand>();
+    add_options(sub, *command);
+    sub.set_footer(
+        "Every document is scored exactly; equal scores: first document first. Corpus files are read in place, so a "
+        "corpus\n"
+        "may be much larger than memory. While a search runs it saves its progress beside the output; after a crash,\n"
+        "a full disk or Ctrl-C the same command continues there and gives the same bytes. A checkpoint of another "
+        "search\n"
+        "(other options, changed files) is not used: the search says so and starts afresh.\n\n"
+        "--format npy writes one array [queries, min(k, documents)] with the fields 'index' (the document's number, "
+        "counted\n"
+        "through all corpora) and 'score'.\n\nExamples:\n"
+        "  rowmax search queries.npy docs.rmx -k 10\n"
+        "  rowmax search queries.npz part1.rmx part2.rmx -k 1000 --memory 4G -o run.trec\n"
+        "  rowmax search queries.npy pages/ --normalize --format jsonl | jq .hits[0]");
+    sub.runs([command] { run_search(*command); });
+}
+
+}  // namespace rowmax::cli

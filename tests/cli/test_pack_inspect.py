@@ -1,0 +1,152 @@
+"""rowmax pack and rowmax inspect."""
+
+import json
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from conftest import read_trec, small_integers
+
+
+@pytest.fixture
+def documents(tmp_path, rng):
+    """The same documents of different lengths in every kind of input."""
+    lengths = np.array([3, 0, 7, 1, 5])
+    tokens = small_integers(rng, lengths.sum(), 8)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    padded = np.full((5, 7, 8), 99, "f4")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for i, length in enumerate(lengths):
+        padded[i, :length] = tokens[offsets[i] : offsets[i + 1]]
+        np.save(folder / f"{i}.npy", tokens[offsets[i] : offsets[i + 1]])
+    np.savez(tmp_path / "packed.npz", tokens=tokens, cu_seqlens=offsets)
+    np.savez(tmp_path / "lengths.npz", tokens=padded, lengths=lengths)
+    np.savez_compressed(tmp_path / "masked.npz", tokens=padded, mask=np.arange(7) < lengths[:, None])
+    np.save(tmp_path / "q.npy", small_integers(rng, 2, 4, 8))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["folder", "packed.npz", "lengths.npz", "masked.npz"])
+def test_packed_ranks_as_its_input(rowmax, documents, name):
+    done = rowmax("pack", documents / name, "-o", documents / "c.rmx", "--json")
+    report = json.loads(done.stdout)
+    assert (report["documents"], report["tokens"]) == (5, 16)
+    packed = rowmax("search", documents / "q.npy", documents / "c.rmx").stdout
+    assert packed == rowmax("search", documents / "q.npy", documents / name).stdout
+    assert packed == rowmax("search", documents / "q.npy", documents / "packed.npz").stdout
+    assert read_trec(packed)
+
+
+def test_conversion(rowmax, documents):
+    rowmax("pack", documents / "packed.npz", "--to", "float16", "-o", documents / "c.rmx")
+    found = json.loads(rowmax("inspect", documents / "c.rmx", "--json").stdout)
+    assert found["tokens"]["dtype"] == "float16"
+
+
+def test_conversion_that_overflows(rowmax, tmp_path):
+    np.save(tmp_path / "d.npy", np.full((1, 1, 4), 1e6, "f4"))
+    done = rowmax("pack", tmp_path / "d.npy", "--to", "float16", "-o", tmp_path / "c.rmx", code=3)
+    assert "1e+06" in done.stderr or "1000000" in done.stderr
+    assert not (tmp_path / "c.rmx").exists()
+
+
+def test_ids(rowmax, documents):
+    (documents / "ids").write_text("one\ntwo\nthree\nfour\nfive\n")
+    rowmax("pack", documents / "packed.npz", "--ids", documents / "ids", "-o", documents / "c.rmx")
+    hits = read_trec(rowmax("search", documents / "q.npy", documents / "c.rmx").stdout)["0"]
+    assert {document for document, _ in hits} == {"one", "two", "three", "four", "five"}
+    (documents / "ids").write_text("one\ntwo\n")
+    assert "ids" in rowmax("pack", documents / "packed.npz", "--ids", documents / "ids", "-o", documents / "x.rmx", code=3).stderr
+
+
+def test_pack_onto_its_input(rowmax, documents):
+    done = rowmax("pack", documents / "packed.npz", "-o", documents / "packed.npz", code=2)
+    assert "also the input" in done.stderr
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGKILL])
+def test_interrupted_pack_leaves_nothing(binary, tmp_path, which):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for i in range(3000):
+        np.save(folder / f"{i}.npy", np.zeros((8, 128), "f4"))
+    out = tmp_path / "out"
+    out.mkdir()
+    process = subprocess.Popen([binary, "pack", folder, "-o", out / "c.rmx", "--memory", "8M"], stderr=subprocess.PIPE)
+    time.sleep(0.1)
+    process.send_signal(which)
+    process.communicate()
+    assert process.returncode in (0, 130, -signal.SIGKILL)
+    assert [path.name for path in out.iterdir()] == (["c.rmx"] if process.returncode == 0 else [])
+
+
+def test_inspect_deep(rowmax, tmp_path):
+    tokens = np.array([[[3, 4], [0, 0]], [[np.nan, 1], [np.inf, 0]]], "f4")
+    np.save(tmp_path / "d.npy", tokens)
+    found = json.loads(rowmax("inspect", tmp_path / "d.npy", "--deep", "--json").stdout)
+    assert found["format"] == "npy"
+    assert found["tokens"]["length"] == {"min": 2, "median": 2, "max": 2, "histogram": [{"at_most": 2, "count": 2}]}
+    norms = found["norms"]
+    assert (norms["tokens"], norms["zero"], norms["nan"], norms["infinite"]) == (4, 1, 1, 1)
+    assert (norms["min"], norms["max"], norms["mean"]) == (0, 5, 2.5)
+    text = rowmax("inspect", tmp_path / "d.npy", "--deep").stdout
+    assert "1 with NaN" in text
+
+
+def test_inspect_lengths(rowmax, documents):
+    found = json.loads(rowmax("inspect", documents / "packed.npz", "--json").stdout)
+    assert found["tokens"]["items"] == 5
+    bins = [(b["at_most"], b["count"]) for b in found["tokens"]["length"]["histogram"]]
+    assert bins == [(0, 1), (1, 1), (4, 1), (8, 2)]
+    assert {array["name"] for array in found["arrays"]} == {"tokens", "cu_seqlens"}
+
+
+def test_inspect_finds_damage_in_a_corpus(rowmax, documents):
+    path = documents / "c.rmx"
+    rowmax("pack", documents / "packed.npz", "-o", path)
+    assert "16 tokens: " in rowmax("inspect", path, "--deep").stdout
+    content = bytearray(path.read_bytes())
+    for at in range(len(content) - 300, len(content) - 290):
+        content[at] ^= 0x55
+    path.write_bytes(content)
+    assert "c.rmx" in rowmax("inspect", path, "--deep", code=3).stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\x93NUMPY\x01\x00\xff\xff{'descr'", b"PK\x03\x04 no archive"])
+@pytest.mark.parametrize("command", ["inspect", "pack", "search", "score", "explain"])
+def test_hostile_files_are_data_errors(rowmax, documents, content, command):
+    path = documents / "bad"
+    path.write_bytes(content)
+    arguments = {
+        "inspect": (path,),
+        "pack": (path, "-o", documents / "out"),
+        "search": (documents / "q.npy", path, "-o", documents / "out"),
+        "score": (path, documents / "q.npy", "-o", documents / "out"),
+        "explain": (documents / "q.npy", path, "--html", documents / "out"),
+    }[command]
+    done = rowmax(command, *arguments, code=3)
+    assert str(path) in done.stderr
+    assert not (documents / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["search", "score"])
+def test_truncated_and_lying_inputs(rowmax, documents, command):
+    whole = (documents / "q.npy").read_bytes()
+    (documents / "cut.npy").write_bytes(whole[:-5])
+    assert "cut.npy" in rowmax(command, documents / "q.npy", documents / "cut.npy", code=3).stderr
+    np.savez(documents / "lie.npz", tokens=np.zeros((4, 8), "f4"), cu_seqlens=np.array([0, 3, 2, 4]))
+    assert "cu_seqlens" in rowmax(command, documents / "q.npy", documents / "lie.npz", code=3).stderr
+
+
+def test_mismatched_inputs_name_both_values(rowmax, documents):
+    np.save(documents / "wide.npy", np.zeros((2, 3, 9), "f4"))
+    done = rowmax("search", documents / "q.npy", documents / "wide.npy", code=3)
+    assert "d = 8" in done.stderr
+    assert "d = 9" in done.stderr
+    np.save(documents / "half.npy", np.zeros((2, 3, 8), "f2"))
+    done = rowmax("search", documents / "q.npy", documents / "half.npy", code=3)
+    assert "float32" in done.stderr
+    assert "float16" in done.stderr
