@@ -59,15 +59,23 @@ class Data:
         return [self.tokens[a:b] for a, b in zip(self.cu_seqlens[:-1], self.cu_seqlens[1:])]
 
 
+def unit_vectors(rows: int, dim: int, seed: int) -> np.ndarray:
+    values = np.random.default_rng(seed).standard_normal((rows, dim), dtype=np.float32)
+    return values / np.linalg.norm(values, axis=1, keepdims=True)
+
+
+def generate(case: Case, dtype: str) -> Data:
+    query, tokens = unit_vectors(case.query_length, case.dim, 2), unit_vectors(int(case.lengths().sum()), case.dim, 3)
+    return Data(case, dtype, cast(query, dtype), cast(tokens, dtype), case.cu_seqlens())
+
+
 def write(case: Case, folder: Path) -> None:
     """Writes the case's float32 tokens once; later calls find them there."""
     folder.mkdir(parents=True, exist_ok=True)
-    for part, rows, seed in (("query", case.query_length, 2), ("tokens", int(case.lengths().sum()), 3)):
-        path = folder / f"{case.name}.{part}.npy"
-        if not path.exists():
-            values = np.random.default_rng(seed).standard_normal((rows, case.dim), dtype=np.float32)
-            values /= np.linalg.norm(values, axis=1, keepdims=True)
-            np.save(path, values)
+    if not (folder / f"{case.name}.tokens.npy").exists():
+        data = generate(case, "float32")
+        np.save(folder / f"{case.name}.query.npy", data.query)
+        np.save(folder / f"{case.name}.tokens.npy", data.tokens)
 
 
 def load(case: Case, dtype: str, folder: Path) -> Data:

@@ -33,6 +33,12 @@ class Problem(ctypes.Structure):
         ("threads", ctypes.c_int),
     ]
 
+    @classmethod
+    def of(cls, data: Data, threads: int, kernel: str = "") -> "Problem":
+        """Points into `data`, which has to outlive it."""
+        return cls(data.query.ctypes.data, data.tokens.ctypes.data, data.cu_seqlens.ctypes.data, data.case.documents,
+                   data.case.query_length, data.case.dim, data.dtype.encode(), kernel.encode(), threads)
+
 
 class Native:
     """librowmax and the probes."""
@@ -42,12 +48,18 @@ class Native:
         self.library.bench_fma_peak.restype = ctypes.c_double
         self.library.bench_kernel.restype = ctypes.c_char_p
         self.library.bench_error.restype = ctypes.c_char_p
+        self.library.bench_kernel_microseconds.restype = ctypes.c_double
 
     def fma_peak(self, bits: int, threads: int, milliseconds: float) -> float:
         return self.library.bench_fma_peak(bits, threads, ctypes.c_double(milliseconds))
 
     def read_once(self, array: np.ndarray, threads: int) -> None:
         self.library.bench_read_once(address(array), ctypes.c_size_t(array.nbytes), threads)
+
+
+def kernel_microseconds(problem: Problem, calls: int) -> float:
+    """The chosen row alone, called directly on prepared parameters: microseconds a call."""
+    return Native().library.bench_kernel_microseconds(ctypes.byref(problem), calls)
 
 
 class Rowmax:
@@ -58,10 +70,7 @@ class Rowmax:
         self.native = Native()
         self.data = data
         self.scores = np.empty(data.case.documents, np.float64 if data.dtype == "float64" else np.float32)
-        self.problem = Problem(
-            data.query.ctypes.data, data.tokens.ctypes.data, data.cu_seqlens.ctypes.data, data.case.documents,
-            data.case.query_length, data.case.dim, data.dtype.encode(), b"cpu.avx2" if avx2_only else b"", threads,
-        )
+        self.problem = Problem.of(data, threads, "cpu.avx2" if avx2_only else "")
 
     def run(self) -> np.ndarray:
         if self.native.library.bench_score(ctypes.byref(self.problem), address(self.scores)):

@@ -11,6 +11,9 @@ if [ -z "$python" ]; then
     "$python" -m pip install --quiet -r bench/requirements.txt
 fi
 
+# The package whose calls are timed.
+"$python" -m pip install --quiet --no-deps .
+
 cmake --preset release -DROWMAX_BUILD_BENCH=ON
 cmake --build build/release --target rowmax_bench openblas_tiles host_cost
 

@@ -1,10 +1,13 @@
 // What the benchmark's Python side calls: rowmax::score on packed documents, and the probes that measure the ceilings.
 // A C interface of its own, so that the benchmark times the library and not a binding.
-#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "core/problem.hpp"
+#include "core/registry.hpp"
 #include "prim/fma_peak.hpp"
 #include "prim/read_bandwidth.hpp"
 #include "rowmax/maxsim.hpp"
@@ -66,6 +69,19 @@ const char* bench_kernel(const Problem* problem) {
 
 const char* bench_error() {
     return last_error.c_str();
+}
+
+/// The chosen row alone, on prepared parameters: microseconds a call.
+double bench_kernel_microseconds(const Problem* problem, int calls) {
+    using Clock = std::chrono::steady_clock;
+    const rowmax::core::Problem prepared = rowmax::core::make_problem(request_of(*problem));
+    const rowmax::core::Kernel& row = rowmax::core::choose(prepared.params, problem->kernel);
+    std::vector<double> scores(static_cast<std::size_t>(problem->documents));
+    rowmax::core::Outputs outputs;
+    outputs.scores = scores.data();
+    const auto start = Clock::now();
+    for (int i = 0; i < calls; ++i) row.score(prepared.params, outputs);
+    return std::chrono::duration<double, std::micro>(Clock::now() - start).count() / calls;
 }
 
 /// float32 GFLOP/s; 0 where this machine lacks the vector length (256 or 512 bits).

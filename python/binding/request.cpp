@@ -22,9 +22,12 @@ Pairing pairing_named(std::string_view name) {
 }
 
 nb::tuple tuple_of(const std::vector<std::int64_t>& shape) {
-    nb::list list;
-    for (const std::int64_t n : shape) list.append(n);
-    return nb::tuple(list);
+    nb::object tuple = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
+    if (!tuple.is_valid()) throw nb::python_error();
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+        PyTuple_SetItem(tuple.ptr(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(shape[i]));
+    }
+    return nb::borrow<nb::tuple>(tuple);
 }
 
 std::int64_t items(const TokenSet& side) {
@@ -107,7 +110,7 @@ bool Request::read_array(std::string_view name, nb::handle value) {
     };
     const Slot* slot = std::find_if(std::begin(slots), std::end(slots), [&](const Slot& s) { return name == s.name; });
     if (slot == std::end(slots)) return false;
-    Array& array = others_[used_++];
+    Array& array = *others_.emplace_back(std::make_unique<Array>());
     array.read({value, slot->name, slot->role});
     *slot->view = array.view;
     return true;

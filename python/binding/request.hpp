@@ -1,8 +1,8 @@
 // One call from Python: the arrays it reads, and the operators that run on them.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,8 +38,7 @@ class Request {
     std::string kernel_;
     Array q_;
     Array d_;
-    std::array<Array, 8> others_;
-    std::size_t used_ = 0;
+    std::vector<std::unique_ptr<Array>> others_;
 };
 
 }  // namespace rowmax::python

@@ -43,17 +43,18 @@ class Framework(ABC):
     ) -> Any:  # fmt: skip
         """Scores, and with `return_index` the winning tokens; into `out` where it is given."""
         request = self.request(Q, D, pairing, extras)
+        if out is not None:
+            scores, index = self.split_out(out, return_index)
+            request.score(scores, index)
+            return out
         shape, index_shape, dtype = request.result()
-        scores, index = self.split_out(out, return_index)
-        if scores is None:
-            scores = self.empty(shape, dtype)
+        scores = self.empty(shape, dtype)
         if not return_index:
             request.score(scores)
-            return scores if out is not None else self.finished(scores)
-        if index is None:
-            index = self.empty(index_shape, "int32")
+            return self.finished(scores)
+        index = self.empty(index_shape, "int32")
         request.score(scores, index)
-        return out if out is not None else (self.finished(scores), self.finished(index))
+        return self.finished(scores), self.finished(index)
 
     def topk(self, Q: Any, D: Any, k: int, chunk: int, extras: Extras, out: Any = None) -> Any:
         """The k best documents of every query: (scores, index)."""

@@ -10,12 +10,14 @@ import warnings
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, is_autocast_enabled
+from torch.compiler import is_compiling
 
 from rowmax import _native
 from rowmax._frameworks import Extras, Framework
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64, "int32": torch.int32, "int64": torch.int64}
+_CPU = torch.device("cpu")
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 # Since torch 2.10 the native module reads tensors without calling back into Python.
@@ -27,7 +29,8 @@ class TorchFramework(Framework):
     name = "torch"
 
     def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        return torch.empty(shape, dtype=_DTYPES[dtype])
+        # Not on the default device. Separate sizes are parsed in half the time of a tuple.
+        return torch.empty(*(shape or ((),)), dtype=_DTYPES[dtype], device=_CPU)
 
     def adopted(self, array: Any) -> Any:
         bits = array.view("uint16") if array.dtype.name == "bfloat16" else array
@@ -41,16 +44,14 @@ class TorchFramework(Framework):
             Q, D = Q.detach(), D.detach()
         if Q.is_neg() or D.is_neg():  # the imaginary part of a conjugate: the memory holds the values' opposites
             Q, D = Q.resolve_neg(), D.resolve_neg()
-        return super().request(Q, D, pairing, extras)
+        return _native.Request(Q, D, pairing, extras)
 
     def score(
         self, Q: Any, D: Any, pairing: str, extras: Extras, return_index: bool = False, out: Any = None,
         backward: str = "auto",
     ) -> Any:  # fmt: skip
         Q, D = _as_computed(Q, D, extras)
-        differentiable = (Q.requires_grad or D.requires_grad) and torch.is_grad_enabled()
-        if differentiable and out is not None:
-            raise ValueError("out cannot be given when Q or D requires grad")
+        differentiable = _differentiable(Q, D, out)
         if _needs_dispatcher(Q, D):
             from rowmax import _torch_ops
 
@@ -59,14 +60,12 @@ class TorchFramework(Framework):
             return _torch_ops.deliver(scores, index, return_index, out)
         if differentiable:
             return _Score.apply(Q, D, pairing, extras, return_index, backward != "recompute")
-        return super().score(Q, D, pairing, extras, return_index, out)
+        return Framework.score(self, Q, D, pairing, extras, return_index, out)
 
     def topk(self, Q: Any, D: Any, k: int, chunk: int, extras: Extras, out: Any = None) -> Any:
         """The scores are differentiable: the best documents are found first, then scored again as pairs."""
         Q, D = _as_computed(Q, D, extras)
-        differentiable = (Q.requires_grad or D.requires_grad) and torch.is_grad_enabled()
-        if differentiable and out is not None:
-            raise ValueError("out cannot be given when Q or D requires grad")
+        differentiable = _differentiable(Q, D, out)
         if _needs_dispatcher(Q, D):
             from rowmax import _torch_ops
 
@@ -76,7 +75,8 @@ class TorchFramework(Framework):
                 scores, index = super().topk(Q, D, k, chunk, extras, out)
         if not differentiable:
             return scores, index
-        rows = torch.arange(index.numel() // max(index.shape[-1], 1)).repeat_interleave(index.shape[-1])
+        queries = torch.arange(index.numel() // max(index.shape[-1], 1), device=index.device)
+        rows = queries.repeat_interleave(index.shape[-1])
         pairs = extras | {"pair_q": rows, "pair_d": index.flatten()}
         return self.score(Q, D, "list", pairs).reshape(index.shape), index
 
@@ -86,9 +86,16 @@ def _as_computed(Q: Tensor, D: Tensor, extras: Extras) -> tuple[Tensor, Tensor]:
     if "dtype" in extras:
         dtype = extras.pop("dtype")
         Q, D = _read_as(Q, "Q", dtype), _read_as(D, "D", dtype)
-    if torch.is_autocast_enabled("cpu"):
+    if is_autocast_enabled("cpu"):
         Q, D = _autocast(Q), _autocast(D)
     return Q, D
+
+
+def _differentiable(Q: Tensor, D: Tensor, out: Any) -> bool:
+    wanted = (Q.requires_grad or D.requires_grad) and torch.is_grad_enabled()
+    if wanted and out is not None:
+        raise ValueError("out cannot be given when Q or D requires grad")
+    return wanted
 
 
 def _read_as(tensor: Tensor, name: str, dtype: str) -> Tensor:
@@ -106,7 +113,7 @@ def _autocast(tensor: Tensor) -> Tensor:
 
 
 def _needs_dispatcher(Q: Tensor, D: Tensor) -> bool:
-    return torch.compiler.is_compiling() or type(Q) not in _PLAIN or type(D) not in _PLAIN
+    return is_compiling() or type(Q) not in _PLAIN or type(D) not in _PLAIN
 
 
 class _Score(torch.autograd.Function):
@@ -162,8 +169,8 @@ def gradients(
     """Gradients of sum(grad_scores * scores) for Q and D, only the wanted ones; `index` None: found again."""
     if index is None:
         _, index = Framework.score(TORCH, Q, D, pairing, extras, True)
-    grad_q = torch.empty(Q.shape, dtype=Q.dtype) if for_q else None
-    grad_d = torch.empty(D.shape, dtype=D.dtype) if for_d else None
+    grad_q = torch.empty(Q.shape, dtype=Q.dtype, device=_CPU) if for_q else None
+    grad_d = torch.empty(D.shape, dtype=D.dtype, device=_CPU) if for_d else None
     TORCH.request(Q, D, pairing, extras).backward(index, grad_scores.contiguous(), grad_q, grad_d)
     return grad_q, grad_d
 

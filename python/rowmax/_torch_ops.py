@@ -76,7 +76,7 @@ def deliver(scores: Tensor, index: Tensor, return_index: bool, out: Any) -> Any:
 def _score_cpu(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
     *arguments, want_index = rest
     result = Framework.score(TORCH, Q, D, pairing, _extras(tuple(arguments)), want_index)
-    return result if want_index else (result, torch.empty(0, dtype=torch.int32))
+    return result if want_index else (result, Q.new_empty(0, dtype=torch.int32))
 
 
 def _backward_cpu(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:

@@ -58,9 +58,11 @@ def test_the_length_of_the_longest_query_may_be_unknown():
 
 def test_dynamic_shapes_compile_once():
     compiled = torch.compile(lambda a, b: rowmax.maxsim(a, b), fullgraph=True, backend="aot_eager", dynamic=True)
+    rowmax.maxsim(*tensors((1, 1, 1), (1, 1, 1)))  # the first tensor seen loads the glue
     with torch._dynamo.config.patch(error_on_recompile=True):
         for n in (3, 5, 9):
-            q, d = tensors((n, n + 1, 6), (n + 2, n + 3, 6), dtype=torch.float32)
+            rowmax.maxsim(torch.nn.Parameter(torch.ones(1, 1)), torch.ones(1, 1))  # nor does a new type compile again
+            q, d = tensors((n, n + 1, 50), (n + 2, n + 3, 50), dtype=torch.float32)
             scores = compiled(q, d)
             assert torch.equal(scores, rowmax.maxsim(q, d))
             gradient = torch.autograd.grad(scores.sum(), d)[0]
