@@ -39,10 +39,11 @@ std::vector<double> unit(std::vector<double> row) {
     return row;
 }
 
+// Wider than double, since float64 rows are compared with it too.
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
-    double sum = 0;
-    for (std::size_t k = 0; k < a.size(); ++k) sum += a[k] * b[k];
-    return sum;
+    long double sum = 0;
+    for (std::size_t k = 0; k < a.size(); ++k) sum += static_cast<long double>(a[k]) * b[k];
+    return static_cast<double>(sum);
 }
 
 struct Item {
