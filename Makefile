@@ -41,7 +41,7 @@ lint:  ## formatting, clang-tidy, ruff and mypy: complains, changes nothing
 	clang-format-14 --dry-run --Werror $(CXX_FILES)
 	.venv/bin/ruff check $(PYTHON_FILES)
 	cmake --preset release
-	run-clang-tidy-14 -quiet -p build/release '^$(CURDIR)/(src|cli)/'
+	python3 scripts/tidy.py build/release
 
 clean:  ## remove what was built; .venv and demo-data stay
 	rm -rf build dist

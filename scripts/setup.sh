@@ -6,8 +6,9 @@ cd "$(dirname "$0")/.."
 
 apt_build="g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev nlohmann-json3-dev libpng-dev zlib1g-dev libgtest-dev libbenchmark-dev"
 apt_python="python3 python3-dev python3-venv"
-apt_lint="clang-format-14 clang-tidy-14 clang-tools-14"
+apt_lint="clang-format-14 clang-tidy-14"
 apt_fuzz="clang"
+apt_ci="make ccache"
 apt_bench="libopenblas-dev"
 
 say() { printf '%s\n' "$*" >&2; }
@@ -56,6 +57,7 @@ for group in "$@"; do
         bench) apt_install $apt_bench $apt_python && pip_install bench -r bench/requirements.txt ;;
         lint) apt_install $apt_lint $apt_python && pip_install lint -r scripts/requirements-lint.txt ;;
         fuzz) apt_install $apt_fuzz ;;
-        *) say "setup.sh: no group '$group'; there are: build demo test torch bench lint fuzz" && exit 2 ;;
+        ci) apt_install $apt_ci ;;
+        *) say "setup.sh: no group '$group'; there are: build demo test torch bench lint fuzz ci" && exit 2 ;;
     esac
 done

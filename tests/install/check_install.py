@@ -29,7 +29,7 @@ def install(args, prefix):
         f"-DROWMAX_BUILD_CLI={'ON' if args.kind == 'shared' else 'OFF'}",
         f"-DCMAKE_C_COMPILER={args.cc}", f"-DCMAKE_CXX_COMPILER={args.cxx}",
         f"-DCMAKE_CXX_COMPILER_LAUNCHER={args.launcher}",
-    )  # fmt: skip
+    )
     run("cmake", "--build", build)
     # Nothing of an earlier install may help.
     shutil.rmtree(prefix, ignore_errors=True)
@@ -48,7 +48,7 @@ def check_find_package(args, prefix, version):
     run(
         "cmake", "-S", CONSUMER, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
         f"-DCMAKE_C_COMPILER={args.cc}", f"-DCMAKE_CXX_COMPILER={args.cxx}",
-    )  # fmt: skip
+    )
     run("cmake", "--build", build)
     check_output(build / "consumer_c", version)
     check_output(build / "consumer_cpp", version)

@@ -1,8 +1,8 @@
 // A user's program in C++: the same score, and an exception caught by its type across the library's border.
+#include <rowmax/rowmax.h>
 #include <array>
 #include <iostream>
 #include <rowmax/maxsim.hpp>
-#include <rowmax/rowmax.h>
 
 int main() {
     const std::array<float, 4> q{1, 0, 0, 1};
