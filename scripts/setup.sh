@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 apt_build="g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev nlohmann-json3-dev libpng-dev zlib1g-dev libgtest-dev libbenchmark-dev"
 apt_python="python3 python3-dev python3-venv"
 apt_lint="clang-format-14 clang-tidy-14"
-apt_fuzz="clang"
+apt_fuzz="clang libclang-rt-dev"
 apt_ci="make ccache"
 apt_bench="libopenblas-dev"
 
