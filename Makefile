@@ -11,12 +11,12 @@ PYTHON_FILES = $(shell git ls-files '*.py')
 .PHONY: help demo test bench format lint clean
 
 help:  ## show this
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 20
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 16
 
 demo:  ## rank Debian's package descriptions; ASK="a tool to ..." asks just that, PACKAGES=n sets how many
 	@scripts/setup.sh build demo
-	@[ -f build/release/build.ninja ] || cmake --preset release >&2
-	@cmake --build --preset release -j $(JOBS) --target rowmax_command >&2
+	@[ -f build/demo/build.ninja ] || cmake --preset demo >&2
+	@cmake --build --preset demo -j $(JOBS) >&2
 	@.venv/bin/python examples/demo/demo.py --packages $(PACKAGES) $${ASK:+--ask "$$ASK"}
 
 test:  ## build everything, run every test; TORCH=0 leaves out torch and the tests that need it

@@ -23,14 +23,14 @@ struct SelftestCommand {
     bool json = false;
 };
 
-struct Line {
+struct ReportLine {
     std::string kernel;
     DType dtype;
     std::vector<checks::Report> reports;  ///< one for each check
 };
 
 struct Outcome {
-    std::vector<Line> lines;
+    std::vector<ReportLine> lines;
     std::vector<KernelInfo> unavailable;
     double seconds = 0;
     std::int64_t failed = 0;
@@ -40,7 +40,7 @@ bool selected(const KernelInfo& kernel, const ComputeOptions& compute) {
     return compute.kernel.empty() || kernel.name == compute.kernel || kernel.name.starts_with(compute.kernel + ".");
 }
 
-checks::Report run_check(const checks::Check& check, const Line& line) {
+checks::Report run_check(const checks::Check& check, const ReportLine& line) {
     try {
         return check.run(line.kernel, line.dtype, check_interrupted);
     } catch (const Error& error) {
@@ -52,7 +52,7 @@ checks::Report run_check(const checks::Check& check, const Line& line) {
 
 void run_kernel(const KernelInfo& kernel, Outcome& outcome) {
     for (const DType dtype : checks::dtypes_of(kernel.name)) {
-        Line line{kernel.name, dtype, {}};
+        ReportLine line{kernel.name, dtype, {}};
         for (const checks::Check& check : checks::all_checks()) {
             line.reports.push_back(run_check(check, line));
             outcome.failed += line.reports.back().failed;
@@ -87,7 +87,7 @@ std::string as_text(const Outcome& outcome) {
     for (const checks::Check& check : checks::all_checks()) header.emplace_back(check.name);
     Table table(header);
     std::string failures;
-    for (const Line& line : outcome.lines) {
+    for (const ReportLine& line : outcome.lines) {
         std::vector<std::string> row{line.kernel, std::string(name_of(line.dtype))};
         for (std::size_t c = 0; c < line.reports.size(); ++c) {
             row.push_back(verdict(line.reports[c]));
@@ -112,7 +112,7 @@ std::string as_json(const Outcome& outcome) {
                                    {"failed", outcome.failed},
                                    {"seconds", outcome.seconds},
                                    {"kernels", nlohmann::ordered_json::array()}};
-    for (const Line& line : outcome.lines) {
+    for (const ReportLine& line : outcome.lines) {
         nlohmann::ordered_json item = {{"kernel", line.kernel}, {"dtype", name_of(line.dtype)}};
         for (std::size_t c = 0; c < line.reports.size(); ++c) {
             const checks::Report& report = line.reports[c];

@@ -51,7 +51,7 @@ double highest(const std::vector<double>& values) {
     return high;
 }
 
-std::string answer(const Explanation& pair, std::size_t s) {
+std::string table_answer(const Explanation& pair, std::size_t s) {
     if (!pair.query_kept[s]) return "<td></td><td>hidden by the mask</td>";
     if (pair.winner[s] < 0) return "<td></td><td>sees nothing</td>";
     const auto t = static_cast<std::size_t>(pair.winner[s]);
@@ -69,7 +69,7 @@ std::string table(const Explanation& pair) {
             "<tr{}><td>{}</td><td class=n>{:.6f}</td><td><span class=bar "
             "style=\"width:{:.1f}em\"></span></td>{}</tr>\n",
             link, html_escaped(pair.query_tokens[s]), pair.similarity[s],
-            std::isfinite(share) ? std::clamp(share, 0.0, 1.0) * 12 : 0.0, answer(pair, s));
+            std::isfinite(share) ? std::clamp(share, 0.0, 1.0) * 12 : 0.0, table_answer(pair, s));
     }
     return text + fmt::format(
                       "</tbody>\n<tfoot><tr><td>sum</td><td class=n>{:.6f}</td><td colspan=3>= score "

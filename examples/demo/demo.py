@@ -33,7 +33,7 @@ QUESTIONS = (
     "keep the same files on two computers",
     "a game where you build a city",
 )
-MEASURES = ("mrr", "ndcg@10", "success@1", "success@10")
+MEASURES = {"recip_rank": "MRR", "ndcg_cut_10": "nDCG@10", "success_1": "first", "success_10": "in top 10"}  # trec_eval's names
 ANSWERS = 3
 
 
@@ -149,12 +149,11 @@ class Demo:
         with self.stage(label) as note:
             self.rowmax.search(queries, corpus, 100, run)
             note.append(f"{len(names)} known-item queries")
-        return self.rowmax.evaluate(self.folder / "known-items.qrels", run, MEASURES)
+        return self.rowmax.evaluate(self.folder / "known-items.qrels", run, list(MEASURES))
 
     def report(self, corpus: Corpus, measured: dict) -> dict:
-        mrr = MEASURES[0]
         maxsim, means = measured["MaxSim"], measured["mean pooling"]
-        pairs = [(maxsim[query][mrr], means[query][mrr]) for query in maxsim if query != "mean"]
+        pairs = [(maxsim[query]["recip_rank"], means[query]["recip_rank"]) for query in maxsim if query != "mean"]
         return {
             "source": corpus.source, "documents": len(corpus.packages), "document_tokens": corpus.token_count,
             "queries": len(pairs), "model": MODEL, "max_tokens": self.model.max_tokens, "run_depth": 100,
@@ -168,9 +167,8 @@ class Demo:
     def print_report(self, report: dict) -> None:
         print(self.screen.bold("\nKnown-item search: the one-line synopsis of a package must find its long description"))
         print(f"({report['queries']} queries, {report['documents']} documents, both methods on the same {MODEL})\n")
-        header = ["", "MRR", "nDCG@10", "first", "in top 10"]
         rows = [[method, *(f"{values[m]:.3f}" for m in MEASURES)] for method, values in report["measures"].items()]
-        self.screen.table(header, rows)
+        self.screen.table(["", *MEASURES.values()], rows)
         print(f"\n  MaxSim ranks the right one higher for {report['maxsim_better']} queries, mean pooling for "
               f"{report['mean_pooling_better']}; {report['equal']} are equal.")
 
@@ -187,7 +185,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--queries", type=int, default=1000, help="known-item queries (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--folder", type=Path, default=Path("demo-data"))
-    parser.add_argument("--rowmax", default="build/release/cli/rowmax", help="the rowmax command (default: %(default)s)")
+    parser.add_argument("--rowmax", default="build/demo/cli/rowmax", help="the rowmax command (default: %(default)s)")
     return parser.parse_args()
 
 

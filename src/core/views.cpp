@@ -14,7 +14,7 @@ namespace rowmax::core {
 
 namespace {
 
-[[noreturn]] void fail(ErrorCode code, const std::string& message) {
+[[noreturn]] void refuse_view(ErrorCode code, const std::string& message) {
     throw Error(code, message);
 }
 
@@ -24,7 +24,7 @@ bool aligned(const TensorView& view) {
 
 void check_memory(const TensorView& view, std::string_view name) {
     if (view.data != nullptr || view.numel() == 0) return;
-    fail(ErrorCode::invalid_value, fmt::format("{} {} has no data (null pointer)", name, view.shape_text()));
+    refuse_view(ErrorCode::invalid_value, fmt::format("{} {} has no data (null pointer)", name, view.shape_text()));
 }
 
 // Every byte offset inside the view must be a number that a pointer can move by.
@@ -39,9 +39,9 @@ void check_extent(const TensorView& view, std::string_view name) {
                !__builtin_add_overflow(elements, std::abs(step), &elements);
     }
     if (fits && elements < std::numeric_limits<std::int64_t>::max() / size) return;
-    fail(ErrorCode::invalid_value,
-         fmt::format("{} {}: its elements and strides do not fit 64 bits (strides [{}])", name, view.shape_text(),
-                     fmt::join(view.stride.begin(), view.stride.begin() + view.ndim, ", ")));
+    refuse_view(ErrorCode::invalid_value,
+                fmt::format("{} {}: its elements and strides do not fit 64 bits (strides [{}])", name,
+                            view.shape_text(), fmt::join(view.stride.begin(), view.stride.begin() + view.ndim, ", ")));
 }
 
 // Copies the elements of `view` from dimension `dimension` on, in order.
@@ -76,30 +76,31 @@ TensorView without_idle_strides(TensorView view) {
 }  // namespace
 
 void check_input(const TensorView& view, std::string_view name) {
-    if (!view.given()) fail(ErrorCode::invalid_value, fmt::format("{} is missing", name));
+    if (!view.given()) refuse_view(ErrorCode::invalid_value, fmt::format("{} is missing", name));
     if (view.ndim > TensorView::max_ndim) {
-        fail(ErrorCode::invalid_value,
-             fmt::format("{}: a view has at most {} dimensions, got {}", name, TensorView::max_ndim, view.ndim));
+        refuse_view(ErrorCode::invalid_value,
+                    fmt::format("{}: a view has at most {} dimensions, got {}", name, TensorView::max_ndim, view.ndim));
     }
     if (std::any_of(view.shape.begin(), view.shape.begin() + view.ndim, [](std::int64_t size) { return size < 0; })) {
-        fail(ErrorCode::invalid_value, fmt::format("{} {}: a negative size", name, view.shape_text()));
+        refuse_view(ErrorCode::invalid_value, fmt::format("{} {}: a negative size", name, view.shape_text()));
     }
     check_memory(view, name);
     if (view.numel() > 0) check_extent(view, name);
 }
 
 void* checked_output(const TensorView& view, DType dtype, std::span<const std::int64_t> shape, std::string_view name) {
-    if (!view.given()) fail(ErrorCode::invalid_value, fmt::format("{} is missing", name));
+    if (!view.given()) refuse_view(ErrorCode::invalid_value, fmt::format("{} is missing", name));
     if (view.dtype != dtype) {
-        fail(ErrorCode::invalid_type, fmt::format("{} must be {}, got {}", name, name_of(dtype), name_of(view.dtype)));
+        refuse_view(ErrorCode::invalid_type,
+                    fmt::format("{} must be {}, got {}", name, name_of(dtype), name_of(view.dtype)));
     }
     if (view.ndim != static_cast<int>(shape.size()) || !std::equal(shape.begin(), shape.end(), view.shape.begin())) {
-        fail(ErrorCode::invalid_value,
-             fmt::format("{} must have shape [{}], got {}", name, fmt::join(shape, ", "), view.shape_text()));
+        refuse_view(ErrorCode::invalid_value,
+                    fmt::format("{} must have shape [{}], got {}", name, fmt::join(shape, ", "), view.shape_text()));
     }
     if (!view.contiguous() || !aligned(view)) {
-        fail(ErrorCode::invalid_value,
-             fmt::format("{} {} must be contiguous and aligned to its type", name, view.shape_text()));
+        refuse_view(ErrorCode::invalid_value,
+                    fmt::format("{} {} must be contiguous and aligned to its type", name, view.shape_text()));
     }
     check_memory(view, name);
     return view.data;
@@ -118,17 +119,19 @@ TensorView readable(Copies& copies, const TensorView& view) {
 IntList int_list(Copies& copies, const TensorView& view, std::string_view name) {
     check_input(view, name);
     if (view.dtype != DType::i32 && view.dtype != DType::i64) {
-        fail(ErrorCode::invalid_type, fmt::format("{} must be int32 or int64, got {}", name, name_of(view.dtype)));
+        refuse_view(ErrorCode::invalid_type,
+                    fmt::format("{} must be int32 or int64, got {}", name, name_of(view.dtype)));
     }
     if (view.ndim != 1)
-        fail(ErrorCode::invalid_value, fmt::format("{} must have one dimension, got {}", name, view.shape_text()));
+        refuse_view(ErrorCode::invalid_value,
+                    fmt::format("{} must have one dimension, got {}", name, view.shape_text()));
     return {readable(copies, view).data, view.shape[0], view.dtype == DType::i64};
 }
 
 std::int64_t checked_product(std::int64_t a, std::int64_t b, std::string_view what) {
     std::int64_t product = 0;
     if (__builtin_mul_overflow(a, b, &product)) {
-        fail(ErrorCode::invalid_value, fmt::format("{}: {} x {} does not fit 64 bits", what, a, b));
+        refuse_view(ErrorCode::invalid_value, fmt::format("{}: {} x {} does not fit 64 bits", what, a, b));
     }
     return product;
 }

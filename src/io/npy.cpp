@@ -15,7 +15,7 @@ namespace rowmax::io {
 namespace {
 
 constexpr std::string_view magic = "\x93NUMPY";
-constexpr std::uint64_t max_header = std::uint64_t{1} << 16;
+constexpr std::uint64_t max_npy_header = std::uint64_t{1} << 16;
 
 // The header is a Python dictionary with three known keys; nothing else is understood, on purpose.
 class HeaderParser {
@@ -138,7 +138,7 @@ std::pair<std::uint64_t, std::uint64_t> header_place(std::span<const std::byte> 
     const std::uint64_t start = major == 1 ? 10 : 12;
     if (head.size() < start) bad_data(where, "npy header: {} bytes, at least {} are needed", head.size(), start);
     const std::uint64_t length = major == 1 ? load_at<std::uint16_t>(head, 8) : load_at<std::uint32_t>(head, 8);
-    if (length > max_header) bad_data(where, "npy header length: {}, at most {} is read", length, max_header);
+    if (length > max_npy_header) bad_data(where, "npy header length: {}, at most {} is read", length, max_npy_header);
     if (!lies_inside(start, length, head.size())) {
         bad_data(where, "npy header length: {} bytes from byte {}, but there are only {}", length, start, head.size());
     }
