@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-import rowmax
 import torch
 
 import cases
 import results
+import rowmax
 from implementations import Problem, kernel_microseconds
 
 CASE = cases.Case("host-cost", 32, 1, 180, 128)

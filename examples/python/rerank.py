@@ -1,6 +1,7 @@
 """Reranks the candidates of a first stage with numpy arrays: documents of different lengths in one packed array."""
 
 import numpy as np
+
 import rowmax
 
 rng = np.random.default_rng(0)

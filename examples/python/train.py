@@ -1,7 +1,8 @@
 """Trains a projection with in-batch negatives in torch: MaxSim is differentiable like any other operator."""
 
-import rowmax
 import torch
+
+import rowmax
 
 torch.manual_seed(0)
 BATCH, QUERY_TOKENS, DOCUMENT_TOKENS, HIDDEN, DIM = 8, 6, 30, 64, 32

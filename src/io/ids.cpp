@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "io/file_error.hpp"
-#include "io/mapped_file.hpp"
+#include "io/text_file.hpp"
 
 namespace rowmax::io {
 
@@ -52,8 +52,8 @@ void check_id(std::string_view id, const std::string& where) {
 }
 
 std::vector<std::string> read_id_file(const std::filesystem::path& path) {
-    const auto file = MappedFile::open(path);
-    std::string_view rest(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+    const std::string text = read_text(path);
+    std::string_view rest = text;
     std::vector<std::string> ids;
     while (!rest.empty()) {
         const std::size_t end = std::min(rest.find('\n'), rest.size());

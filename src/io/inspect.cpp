@@ -1,7 +1,5 @@
 #include "io/inspect.hpp"
 
-#include <limits>
-
 #include "io/archive.hpp"
 #include "io/mapped_file.hpp"
 #include "io/npy.hpp"
@@ -56,7 +54,7 @@ FileSummary inspect(const fs::path& path) {
         const Corpus corpus = Corpus::open(path);
         for (const CorpusSection& section : corpus.sections()) summary.arrays.push_back(section_info(section));
     } else if (format == "npz") {
-        summary.arrays = open_npz(path, std::numeric_limits<std::uint64_t>::max())->arrays();
+        summary.arrays = open_npz(path, 0)->arrays();  // headers alone are inflated
     } else {
         summary.arrays = open_safetensors(path)->arrays();
     }

@@ -3,23 +3,16 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
 
+#include "io/descriptor.hpp"
 #include "io/file_error.hpp"
 
 namespace rowmax::io {
 
 namespace {
-
-struct Descriptor {
-    int fd;
-    ~Descriptor() {
-        if (fd >= 0) ::close(fd);
-    }
-};
 
 std::size_t regular_file_size(int fd, const std::filesystem::path& path) {
     struct stat info {};
@@ -40,12 +33,12 @@ MappedFile::~MappedFile() {
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& path) {
     // O_NONBLOCK: a FIFO without a writer must give an error, not wait.
-    const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-    if (file.fd < 0) system_failure(path, "open", errno);
-    const std::size_t size = regular_file_size(file.fd, path);
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (file.get() < 0) system_failure(path, "open", errno);
+    const std::size_t size = regular_file_size(file.get(), path);
     std::span<const std::byte> bytes;
     if (size > 0) {
-        void* data = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);
+        void* data = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
         if (data == MAP_FAILED) system_failure(path, "map", errno);
         bytes = {static_cast<const std::byte*>(data), size};
     }

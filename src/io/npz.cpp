@@ -30,7 +30,7 @@ class Npz final : public Archive {
         std::unordered_set<std::string_view> names;
         for (const ZipMember& member : members_) {
             if (!names.insert(array_name(member.name)).second) bad_data(where(member), "zip name: given twice");
-            check_sizes(member);
+            check_ratio(member);
             infos_.push_back(info(member));
         }
     }
@@ -58,16 +58,10 @@ class Npz final : public Archive {
         return fmt::format("{}: {}", file_->path().string(), printable(member.name));
     }
 
-    void check_sizes(const ZipMember& member) const {
-        if (!member.deflated) return;
-        if (member.size / largest_ratio > member.stored_size) {
-            bad_data(where(member), "zip size: {} bytes cannot come out of {} deflated ones", member.size,
-                     member.stored_size);
-        }
-        if (member.size > max_inflated_bytes_) {
-            bad_data(where(member), "zip size: {} bytes when inflated, at most {} are allowed", member.size,
-                     max_inflated_bytes_);
-        }
+    void check_ratio(const ZipMember& member) const {
+        if (!member.deflated || member.size / largest_ratio <= member.stored_size) return;
+        bad_data(where(member), "zip size: {} bytes cannot come out of {} deflated ones", member.size,
+                 member.stored_size);
     }
 
     // The header alone, so that listing a large compressed file costs little.
@@ -95,6 +89,10 @@ class Npz final : public Archive {
 
     Contents read(const ZipMember& member) const {
         if (!member.deflated) return {file_->bytes().subspan(member.data_offset, member.stored_size), file_};
+        if (member.size > max_inflated_bytes_) {
+            bad_data(where(member), "zip size: {} bytes when inflated, at most {} are allowed", member.size,
+                     max_inflated_bytes_);
+        }
         const std::shared_ptr<std::byte[]> data = allocate_bytes(member.size);
         const std::span<std::byte> bytes(data.get(), member.size);
         inflate_member(file_->bytes(), member, bytes, where(member));

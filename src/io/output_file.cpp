@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/descriptor.hpp"
 #include "io/file_error.hpp"
 #include "io/temporary_names.hpp"
 
@@ -41,9 +42,8 @@ fs::path folder_of(const fs::path& path) {
 struct OutputFile::Impl {
     fs::path path;    ///< as the user said it
     fs::path target;  ///< where the file will be
-    int fd = -1;
+    Descriptor file;
     bool direct = false;
-    bool owns_fd = true;
     bool broken = false;                ///< a write failed: there is nothing to commit
     std::optional<TemporaryName> name;  ///< set while the data has a name
     std::optional<mode_t> mode;         ///< of the file that is replaced
@@ -63,19 +63,13 @@ struct OutputFile::Impl {
     Impl& operator=(const Impl&) = delete;
 
     ~Impl() {
-        close();
         if (name) unlink(name->path().c_str());
     }
 
-    void close() {
-        if (fd >= 0 && owns_fd) ::close(fd);
-        fd = -1;
-    }
-
     void open_stdout() {
-        fd = STDOUT_FILENO;
+        file.reset(dup(STDOUT_FILENO));
+        if (file.get() < 0) system_failure(path, "open", errno);
         direct = true;
-        owns_fd = false;
     }
 
     // True when the target exists and is something that cannot be replaced: a device, a pipe.
@@ -85,22 +79,25 @@ struct OutputFile::Impl {
         if (S_ISDIR(info.st_mode)) system_failure(path, "write", EISDIR);
         mode = info.st_mode & 07777;
         if (S_ISREG(info.st_mode)) return false;
-        fd = ::open(target.c_str(), O_WRONLY | O_CLOEXEC);
-        if (fd < 0) system_failure(path, "open", errno);
+        file.reset(::open(target.c_str(), O_WRONLY | O_CLOEXEC));
+        if (file.get() < 0) system_failure(path, "open", errno);
         direct = true;
         return true;
     }
 
     void open_temporary() {
-        fd = ::open(folder_of(target).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
-        if (fd >= 0) return;
+        file.reset(::open(folder_of(target).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
+        if (file.get() >= 0 && access(self().c_str(), F_OK) == 0) return;
         name.emplace(target);
-        fd = ::open(name->path().c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (fd >= 0) return;
+        file.reset(::open(name->path().c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+        if (file.get() >= 0) return;
         const int error = errno;
         name.reset();
         system_failure(path, "create", error);
     }
+
+    // What a nameless file is called until it has a name. Without /proc it has none.
+    [[nodiscard]] std::string self() const { return fmt::format("/proc/self/fd/{}", file.get()); }
 
     [[noreturn]] void fail(std::string_view action, int error) {
         broken = true;
@@ -109,7 +106,8 @@ struct OutputFile::Impl {
 
     void put(const std::byte* data, std::size_t size, std::optional<std::uint64_t> at = {}) {
         while (size > 0) {
-            const ssize_t done = at ? pwrite(fd, data, size, static_cast<off_t>(*at)) : ::write(fd, data, size);
+            const ssize_t done =
+                at ? pwrite(file.get(), data, size, static_cast<off_t>(*at)) : ::write(file.get(), data, size);
             if (done < 0 && errno == EINTR) continue;
             if (done < 0) fail("write", errno);
             data += done;
@@ -128,16 +126,15 @@ struct OutputFile::Impl {
     void give_name() {
         if (name) return;
         name.emplace(target);
-        const std::string self = fmt::format("/proc/self/fd/{}", fd);
-        if (linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name->path().c_str(), AT_SYMLINK_FOLLOW) == 0) return;
+        if (linkat(AT_FDCWD, self().c_str(), AT_FDCWD, name->path().c_str(), AT_SYMLINK_FOLLOW) == 0) return;
         const int error = errno;
         name.reset();
         fail("create", error);
     }
 
     void replace_target() {
-        if (mode) fchmod(fd, *mode);
-        if (fsync(fd) != 0) fail("write", errno);
+        if (mode) fchmod(file.get(), *mode);
+        if (fsync(file.get()) != 0) fail("write", errno);
         give_name();
         if (rename(name->path().c_str(), target.c_str()) != 0) fail("replace", errno);
         name.reset();
@@ -146,10 +143,8 @@ struct OutputFile::Impl {
 
     // So that the rename survives a power cut. Some file systems cannot sync a folder; the file itself is safe.
     void sync_folder() const {
-        const int folder = ::open(folder_of(target).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (folder < 0) return;
-        fsync(folder);
-        ::close(folder);
+        const Descriptor folder(::open(folder_of(target).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        if (folder.get() >= 0) fsync(folder.get());
     }
 };
 
@@ -181,7 +176,7 @@ void OutputFile::append(OutputFile& other) {
     other.impl_->flush();
     std::vector<std::byte> chunk(buffer_bytes);
     for (std::uint64_t at = 0; at < other.size();) {
-        const ssize_t got = pread(other.impl_->fd, chunk.data(), chunk.size(), static_cast<off_t>(at));
+        const ssize_t got = pread(other.impl_->file.get(), chunk.data(), chunk.size(), static_cast<off_t>(at));
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) impl_->fail("read back", got < 0 ? errno : EIO);
         write(std::span(chunk).first(static_cast<std::size_t>(got)));
@@ -201,7 +196,7 @@ void OutputFile::commit() {
     if (impl_->broken) throw Error(ErrorCode::io, impl_->path.string() + ": an earlier write failed");
     impl_->flush();
     if (!impl_->direct) impl_->replace_target();
-    impl_->close();
+    impl_->file.reset();
 }
 
 }  // namespace rowmax::io

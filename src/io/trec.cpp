@@ -8,7 +8,7 @@
 #include <unordered_set>
 
 #include "io/file_error.hpp"
-#include "io/mapped_file.hpp"
+#include "io/text_file.hpp"
 
 namespace rowmax::io {
 
@@ -16,15 +16,15 @@ namespace {
 
 constexpr std::string_view blanks = " \t\r\f\v";
 
-/// Splits a mapped file into lines of exactly `Columns` fields.
+/// Splits a text into lines of exactly `Columns` fields.
 template <std::size_t Columns>
 class Table {
   public:
     using Fields = std::array<std::string_view, Columns>;
 
-    explicit Table(const std::filesystem::path& path) : file_(MappedFile::open(path)), name_(path.string()) {
-        rest_ = {reinterpret_cast<const char*>(file_->bytes().data()), file_->bytes().size()};
-    }
+    explicit Table(const std::filesystem::path& path) : text_(read_text(path)), name_(path.string()), rest_(text_) {}
+    Table(const Table&) = delete;
+    Table& operator=(const Table&) = delete;
 
     /// The next line that is not empty; false at the end of the file.
     bool next(Fields& fields) {
@@ -63,13 +63,13 @@ class Table {
         return true;
     }
 
-    std::shared_ptr<const MappedFile> file_;
+    std::string text_;
     std::string name_;
     std::string_view rest_;
     std::int64_t line_ = 0;
 };
 
-/// Groups lines by query, in order of first appearance, and refuses a document given twice. Keys point into the file.
+/// Groups lines by query, in order of first appearance, and refuses a document given twice. Keys point into the table.
 template <class Query>
 class Grouping {
   public:

@@ -29,8 +29,9 @@ struct QrelsQuery {
     std::vector<Judgement> judgements;
 };
 
-/// "qid Q0 docid rank score tag". Queries in order of first appearance, their lines need not be adjacent. Empty lines
-/// are skipped; anything else that is wrong, a document given twice included, is an Error(data) with the line number.
+/// "qid Q0 docid rank score tag"; a pipe or "-", standard input, will do. Queries in order of first appearance, their
+/// lines need not be adjacent. Empty lines are skipped; anything else that is wrong, a document given twice included,
+/// is an Error(data) with the line number.
 std::vector<RunQuery> read_run(const std::filesystem::path& path);
 /// "qid iteration docid relevance".
 std::vector<QrelsQuery> read_qrels(const std::filesystem::path& path);

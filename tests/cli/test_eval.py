@@ -24,7 +24,9 @@ def random_evaluation(rng):
             judged = rng.sample(documents, rng.randint(1, 15))
             qrels[f"q{i}"] = {d: rng.choice([-1, -1, 0, 0, 1, 1, 2, 3]) for d in judged}
         if rng.random() < 0.9:
-            scores = rng.choice([lambda: rng.gauss(0, 1), lambda: rng.randint(0, 4), lambda: 1 + rng.randint(0, 9) * 1e-9])
+            scores = rng.choice(
+                [lambda: rng.gauss(0, 1), lambda: rng.randint(0, 4), lambda: 1 + rng.randint(0, 9) * 1e-9]
+            )
             run[f"q{i}"] = {d: float(scores()) for d in rng.sample(documents, rng.randint(1, 35))}
     return qrels, run
 

@@ -61,7 +61,13 @@ def test_text(rowmax, pair):
         assert line.startswith(text)
         assert f"{row.max():.6f}" in line
         assert line.endswith(f"{row.argmax()}  {'abcdéf'[row.argmax()]}")
-    assert lines[6].split() == ["sum", f"{similarity.max(axis=1).sum():.6f}", "=", "score", f"{similarity.max(axis=1).sum():.6f}"]
+    assert lines[6].split() == [
+        "sum",
+        f"{similarity.max(axis=1).sum():.6f}",
+        "=",
+        "score",
+        f"{similarity.max(axis=1).sum():.6f}",
+    ]
     winners = set(similarity.argmax(axis=1))
     assert lines[8].split() == [f"[{c}]" if i in winners else c for i, c in enumerate("abcdéf")]
     assert "\x1b" not in done.stdout
@@ -109,12 +115,17 @@ def cells(path, rows, columns, cell):
     """Lightness at the centre of every cell."""
     image = np.asarray(Image.open(path).convert("RGB"))
     assert image.shape == (rows * cell, columns * cell, 3)
-    return np.array([[lightness(image[r * cell + cell // 2, c * cell + cell // 2]) for c in range(columns)] for r in range(rows)])
+    return np.array(
+        [[lightness(image[r * cell + cell // 2, c * cell + cell // 2]) for c in range(columns)] for r in range(rows)]
+    )
 
 
 def assert_same_order(shades, values):
     """Equal values have equal shades, larger values lighter ones."""
-    assert (np.sign(np.subtract.outer(shades.ravel(), shades.ravel())) == np.sign(np.subtract.outer(values.ravel(), values.ravel()))).all()
+    assert (
+        np.sign(np.subtract.outer(shades.ravel(), shades.ravel()))
+        == np.sign(np.subtract.outer(values.ravel(), values.ravel()))
+    ).all()
 
 
 def test_heat_map_of_tokens(rowmax, pair):
@@ -150,7 +161,9 @@ def test_grid(rowmax, patches, token):
 def test_grid_puts_the_first_token_at_the_top_left(rowmax, tmp_path):
     np.save(tmp_path / "q.npy", np.ones((1, 1, 1), "f4"))
     np.save(tmp_path / "d.npy", np.array([[9], [0], [0], [0], [0], [0]], "f4"))
-    rowmax("explain", tmp_path / "q.npy", tmp_path / "d.npy", "--grid", "2x3", "--png", tmp_path / "map.png", "--cell", 1)
+    rowmax(
+        "explain", tmp_path / "q.npy", tmp_path / "d.npy", "--grid", "2x3", "--png", tmp_path / "map.png", "--cell", 1
+    )
     image = np.asarray(Image.open(tmp_path / "map.png").convert("RGB"))
     assert image.shape == (2, 3, 3)
     bright = image.sum(axis=2)
@@ -161,7 +174,9 @@ def test_hidden_and_nan_are_grey(rowmax, tmp_path):
     tokens = np.array([[[1, 0], [np.nan, 0], [3, 0]]], "f4")
     np.savez(tmp_path / "d.npz", tokens=tokens, mask=np.array([[True, True, False]]))
     np.save(tmp_path / "q.npy", np.array([[[1, 0]]], "f4"))
-    done = rowmax("explain", tmp_path / "q.npy", tmp_path / "d.npz", "--png", tmp_path / "map.png", "--cell", 1, "-o", "-")
+    done = rowmax(
+        "explain", tmp_path / "q.npy", tmp_path / "d.npz", "--png", tmp_path / "map.png", "--cell", 1, "-o", "-"
+    )
     pixels = np.asarray(Image.open(tmp_path / "map.png").convert("RGB"))[0]
     assert pixels[1].tolist() == pixels[2].tolist() == [128, 128, 128]
     assert pixels[0].tolist() != [128, 128, 128]

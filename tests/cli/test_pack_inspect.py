@@ -59,7 +59,12 @@ def test_ids(rowmax, documents):
     hits = read_trec(rowmax("search", documents / "q.npy", documents / "c.rmx").stdout)["0"]
     assert {document for document, _ in hits} == {"one", "two", "three", "four", "five"}
     (documents / "ids").write_text("one\ntwo\n")
-    assert "ids" in rowmax("pack", documents / "packed.npz", "--ids", documents / "ids", "-o", documents / "x.rmx", code=3).stderr
+    assert (
+        "ids"
+        in rowmax(
+            "pack", documents / "packed.npz", "--ids", documents / "ids", "-o", documents / "x.rmx", code=3
+        ).stderr
+    )
 
 
 def test_pack_onto_its_input(rowmax, documents):

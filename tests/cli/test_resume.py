@@ -116,7 +116,18 @@ def test_other_resources_continue_too(command, binary, work, tmp_path):
     assert wait_for_checkpoints(process, tmp_path / "run.checkpoint", 2)
     process.kill()
     process.communicate()
-    other = [binary, "search", work / "q.npy", work / "d.npy", "-o", tmp_path / "run", "--memory", "30M", "--threads", "1"]
+    other = [
+        binary,
+        "search",
+        work / "q.npy",
+        work / "d.npy",
+        "-o",
+        tmp_path / "run",
+        "--memory",
+        "30M",
+        "--threads",
+        "1",
+    ]
     assert "continuing from" in finish(other, work / "expected")
 
 
@@ -127,7 +138,9 @@ def interrupted_search(command, tmp_path):
     process.communicate()
 
 
-@pytest.mark.parametrize(("option", "field"), [(("-k", "7"), "k: 100 in the checkpoint, 7 now"), (("--normalize",), "normalize: false")])
+@pytest.mark.parametrize(
+    ("option", "field"), [(("-k", "7"), "k: 100 in the checkpoint, 7 now"), (("--normalize",), "normalize: false")]
+)
 def test_a_checkpoint_of_other_options_is_not_used(command, rowmax, work, tmp_path, option, field):
     interrupted_search(command, tmp_path)
     done = rowmax(*command[1:], *option)
@@ -214,13 +227,17 @@ def test_disk_too_full_for_checkpoints(binary, work, small_disk):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_standard_output_is_full(binary, work):
     with open("/dev/full", "w") as full:
-        done = subprocess.run([binary, "search", work / "q.npy", work / "d.npy"], stdout=full, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(
+            [binary, "search", work / "q.npy", work / "d.npy"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
     assert done.returncode == 3
     assert "No space left on device" in done.stderr
 
 
 def test_broken_pipe_is_quiet(binary, work):
-    process = subprocess.Popen([binary, "search", work / "q.npy", work / "d.npy", "-k", "400"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [binary, "search", work / "q.npy", work / "d.npy", "-k", "400"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     process.stdout.read(10)
     process.stdout.close()
     assert process.stderr.read() == b""

@@ -48,12 +48,17 @@ def test_grouped_must_divide(rowmax, small):
 def test_listed_pairs(rowmax, small):
     folder, q, d = small
     pairs = [(3, 11), (0, 0), (3, 11), (2, 5)]
-    (folder / "pairs").write_text("".join(f"{i} {j}\n" for i, j in pairs[:2]) + "\n" + "".join(f"#{i}\t#{j}\n" for i, j in pairs[2:]))
+    (folder / "pairs").write_text(
+        "".join(f"{i} {j}\n" for i, j in pairs[:2]) + "\n" + "".join(f"#{i}\t#{j}\n" for i, j in pairs[2:])
+    )
     rowmax("score", folder / "q.npy", folder / "d.npy", "--pairs", folder / "pairs", "-o", folder / "s.npy")
     assert (np.load(folder / "s.npy") == [maxsim(q, d)[pair] for pair in pairs]).all()
 
 
-@pytest.mark.parametrize(("text", "message"), [("0 99\n", "no document '99'"), ("x 0\n", "no query 'x'"), ("0 0\n0 1 2\n", "line 2"), ("0\n", "line 1")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("0 99\n", "no document '99'"), ("x 0\n", "no query 'x'"), ("0 0\n0 1 2\n", "line 2"), ("0\n", "line 1")],
+)
 def test_bad_pairs(rowmax, small, text, message):
     folder, _, _ = small
     (folder / "pairs").write_text(text)
@@ -68,7 +73,17 @@ def test_masks(rowmax, small, rng):
     np.save(folder / "qm.npy", q_mask.astype("i4"))
     poisoned = np.where(d_mask[:, :, None], d, np.nan).astype("f4")
     np.save(folder / "d.npy", poisoned)
-    rowmax("score", folder / "q.npy", folder / "d.npy", "--d-mask", folder / "dm.npy", "--q-mask", folder / "qm.npy", "-o", folder / "s.npy")
+    rowmax(
+        "score",
+        folder / "q.npy",
+        folder / "d.npy",
+        "--d-mask",
+        folder / "dm.npy",
+        "--q-mask",
+        folder / "qm.npy",
+        "-o",
+        folder / "s.npy",
+    )
     similarity = np.einsum("isk,jtk->ijst", q, d)
     similarity = np.where(d_mask[None, :, None, :], similarity, -np.inf).max(axis=3)
     assert (np.load(folder / "s.npy") == (similarity * q_mask[0]).sum(axis=2)).all()
@@ -77,7 +92,9 @@ def test_masks(rowmax, small, rng):
 def test_mask_of_another_shape(rowmax, small):
     folder, _, _ = small
     np.save(folder / "dm.npy", np.ones((11, 9), bool))
-    done = rowmax("score", folder / "q.npy", folder / "d.npy", "--d-mask", folder / "dm.npy", "-o", folder / "s.npy", code=3)
+    done = rowmax(
+        "score", folder / "q.npy", folder / "d.npy", "--d-mask", folder / "dm.npy", "-o", folder / "s.npy", code=3
+    )
     assert "mask" in done.stderr
     assert "[11, 9]" in done.stderr
     assert not (folder / "s.npy").exists()

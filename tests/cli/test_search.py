@@ -139,7 +139,9 @@ def peak_anonymous(command):
 @pytest.mark.parametrize("corpus", ["d.rmx", "pages", "d.npz"])
 def test_four_times_memory_gives_the_same_bytes(binary, large, tmp_path, corpus):
     out = tmp_path / "run"
-    peak = peak_anonymous([binary, "search", large / "q.npy", large / corpus, "--memory", "16M", "--threads", "2", "-o", out])
+    peak = peak_anonymous(
+        [binary, "search", large / "q.npy", large / corpus, "--memory", "16M", "--threads", "2", "-o", out]
+    )
     assert out.read_bytes() == (large / "expected").read_bytes()
     assert 0 < peak <= 16 << 20
 
@@ -157,7 +159,9 @@ def test_memory_is_enforced_from_outside(binary, large, tmp_path):
     assert out.read_bytes() == (large / "expected").read_bytes()
 
 
-@pytest.mark.parametrize("options", [("--threads", 1), ("--threads", 3), ("--memory", "9M"), ("--memory", "1G"), ("--checkpoint-every", 0)])
+@pytest.mark.parametrize(
+    "options", [("--threads", 1), ("--threads", 3), ("--memory", "9M"), ("--memory", "1G"), ("--checkpoint-every", 0)]
+)
 def test_bytes_do_not_depend_on_resources(rowmax, large, tmp_path, options):
     rowmax("search", large / "q.npy", large / "d.rmx", *options, "-o", tmp_path / "run")
     assert (tmp_path / "run").read_bytes() == (large / "expected").read_bytes()

@@ -89,7 +89,11 @@ def test_kernel_names(rowmax, files):
 
 
 def test_a_kernel_that_cannot_do_it(rowmax, files):
-    wrong = next(k["name"] for k in json.loads(rowmax("kernels", "--json").stdout) if k["available"] and k["name"].endswith("f64"))
+    wrong = next(
+        k["name"]
+        for k in json.loads(rowmax("kernels", "--json").stdout)
+        if k["available"] and k["name"].endswith("f64")
+    )
     done = rowmax("search", *files, "--kernel", wrong, code=4)
     assert "float32" in done.stderr
 
@@ -140,7 +144,9 @@ def test_selftest_passes(rowmax):
 
 
 def test_bench_reports_every_field(rowmax):
-    lines = json.loads(rowmax("bench", "--shape", "one pair", "--dtype", "float32", "--seconds", "0.01", "--json").stdout)
+    lines = json.loads(
+        rowmax("bench", "--shape", "one pair", "--dtype", "float32", "--seconds", "0.01", "--json").stdout
+    )
     assert lines
     for line in lines:
         assert 0 < line["p10_ms"] <= line["median_ms"] <= line["p90_ms"]
@@ -151,6 +157,8 @@ def test_bench_reports_every_field(rowmax):
 @pytest.mark.parametrize("command", ["kernels", "doctor"])
 def test_standard_output_that_cannot_be_written(binary, command):
     with open("/dev/full", "w") as full:
-        done = subprocess.run([binary, command], stdout=full, stderr=subprocess.PIPE, text=True, env=clean_environment())
+        done = subprocess.run(
+            [binary, command], stdout=full, stderr=subprocess.PIPE, text=True, env=clean_environment()
+        )
     assert done.returncode == 3
     assert "No space left" in done.stderr

@@ -1,11 +1,14 @@
 // Ids, rankings, TREC files.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <charconv>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <thread>
 
 #include "io/ids.hpp"
 #include "io/ranking.hpp"
@@ -138,6 +141,16 @@ TEST_F(Text, RunsThatAreWrong) {
     expect_bad_run("q Q0 d 99999999999999999999 2 t\n", {"rank"});
     expect_bad_run("q Q0 d 1 2 t\n\nq Q0 d 2 1 t\n", {":3", "'d'", "'q'", "twice"});
     expect_bad_run("\x1b[2J\n", {":1", "\\x1b"});
+}
+
+TEST_F(Text, PipesAreReadToTheirEnd) {
+    ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+    std::string lines;
+    for (int i = 0; i < 20'000; ++i) lines += fmt::format("q{} 0 d 1\n", i);
+    std::thread writer([&] { std::ofstream(at("pipe")) << lines; });
+    EXPECT_EQ(io::read_qrels(at("pipe")).size(), 20'000U);
+    writer.join();
+    expect_error(ErrorCode::io, {folder_.string(), "directory"}, [&] { io::read_qrels(folder_); });
 }
 
 TEST_F(Text, Qrels) {

@@ -1,0 +1,12 @@
+// A text file, whole.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace rowmax::io {
+
+/// Reads a file, a pipe or, for "-", standard input to its end. Throws Error(io) naming the path.
+std::string read_text(const std::filesystem::path& path);
+
+}  // namespace rowmax::io
