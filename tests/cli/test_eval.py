@@ -8,7 +8,8 @@ import pytest
 pytrec_eval = pytest.importorskip("pytrec_eval")
 
 MEASURES = {
-    "map", "recip_rank", "ndcg", "ndcg_cut_1", "ndcg_cut_10", "recall_5", "recall_100", "success_1", "success_5", "P_5", "P_10", "map_cut_10",
+    "map", "recip_rank", "ndcg", "ndcg_cut_1", "ndcg_cut_10", "recall_5", "recall_100", "success_1", "success_5",
+    "P_5", "P_10", "map_cut_10",
 }  # fmt: skip
 PYTREC_NAMES = {"map", "recip_rank", "ndcg", "ndcg_cut.1,10", "recall.5,100", "success.1,5", "P.5,10", "map_cut.10"}
 
