@@ -86,7 +86,8 @@ class Decoder {
     void fill_with_small_integers(std::byte* memory, std::size_t count, DType dtype) {
         std::int64_t value = 0;
         for (std::size_t i = 0; i < count; ++i) {
-            value = often() ? value + bytes_.ConsumeIntegralInRange<std::int64_t>(0, 3) : length();
+            const auto step = bytes_.ConsumeIntegralInRange<std::int64_t>(0, 3);
+            value = often() && value < most_bytes ? value + step : length();
             if (dtype == DType::i32) {
                 const auto narrow = static_cast<std::int32_t>(value);
                 std::memcpy(memory + 4 * i, &narrow, 4);
@@ -98,18 +99,19 @@ class Decoder {
 
     // Gives `view` memory that holds all its elements and nothing more; none where that would be too much.
     void place(TensorView& view) {
-        __int128 lowest = 0;
-        __int128 highest = 0;
-        __int128 elements = 1;
+        std::int64_t lowest = 0;
+        std::int64_t highest = 0;
+        std::int64_t elements = 1;
         for (int i = 0; i < view.ndim; ++i) {
-            if (view.shape[i] <= 0) elements = 0;
-            const __int128 reach = static_cast<__int128>(view.shape[i] - 1) * view.stride[i];
-            (reach < 0 ? lowest : highest) += reach;
-            if (elements <= most_elements) elements *= view.shape[i];
+            if (view.shape[i] <= 0) return;
+            const __int128 reach = (static_cast<__int128>(view.shape[i]) - 1) * view.stride[i];
+            if (view.shape[i] > most_elements || reach < -most_bytes || reach > most_bytes) return;
+            (reach < 0 ? lowest : highest) += static_cast<std::int64_t>(reach);
+            elements *= view.shape[i];
+            if (elements > most_elements) return;
         }
-        const __int128 span = highest - lowest + 1;
-        if (elements <= 0) return;
-        if (elements > most_elements || span > most_bytes / 8) return;
+        const std::int64_t span = highest - lowest + 1;
+        if (span > most_bytes / 8) return;
         const std::size_t skew = rarely() ? 1 : 0;
         std::byte* memory = block(static_cast<std::size_t>(span) * size_of(view.dtype), skew);
         const bool integers = view.dtype == DType::i32 || view.dtype == DType::i64;
