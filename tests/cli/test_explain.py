@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from conftest import small_integers
+from command_support import small_integers
 
 Image = pytest.importorskip("PIL.Image")
 

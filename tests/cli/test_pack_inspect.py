@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import read_trec, small_integers
+from command_support import read_trec, small_integers
 
 
 @pytest.fixture

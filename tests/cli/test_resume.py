@@ -9,7 +9,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import clean_environment
+from command_support import clean_environment
 
 SLICES = ("--memory", "9M", "--checkpoint-every", "0")  # many small steps, each with its checkpoint
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from conftest import maxsim, small_integers
+from command_support import maxsim, small_integers
 
 
 @pytest.fixture

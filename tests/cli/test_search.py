@@ -6,7 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from conftest import clean_environment, maxsim, ranking, read_trec, small_integers
+from command_support import clean_environment, maxsim, ranking, read_trec, small_integers
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from conftest import clean_environment
+from command_support import clean_environment
 
 COMMANDS = ["search", "score", "explain", "pack", "inspect", "eval", "bench", "kernels", "selftest", "doctor"]
 
