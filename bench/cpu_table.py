@@ -214,6 +214,9 @@ def main() -> None:
     args = parse_arguments()
     load_before, ticks = os.getloadavg()[0], machine.stolen_ticks()
     bandwidth = {str(n): read_bandwidth(n) for n in args.threads}
+    date = datetime.date.today().isoformat()
+    stamp = {"device": machine.device(), "commit": machine.commit(), "date": date}
+    path = args.output or results.FOLDER / f"{machine.slug(machine.device())}-{date}-cpu.jsonl"
     lines, all_turns = host_costs(), []
     contestants = contestants_of(args)
     for contestant in contestants:
@@ -222,11 +225,9 @@ def main() -> None:
         for dtype in case.dtypes:
             if (not args.case or case.name in args.case) and (not args.dtype or dtype in args.dtype):
                 lines += run_case(contestants, case, dtype, args, all_turns)
-    lines.insert(0, ceilings(all_turns, bandwidth, ticks, load_before))
-    date = datetime.date.today().isoformat()
-    stamp = {"device": machine.device(), "commit": machine.commit(), "date": date}
-    path = args.output or results.FOLDER / f"{machine.slug(machine.device())}-{date}-cpu.jsonl"
-    results.write(path, [{**entry, **stamp} for entry in lines])
+                # After each case, so that a run that is cut short leaves what it measured.
+                first = ceilings(all_turns, bandwidth, ticks, load_before)
+                results.write(path, [{**entry, **stamp} for entry in [first, *lines]])
     print(path)
 
 
