@@ -70,14 +70,18 @@ def test_killed_again_and_again(command, work, tmp_path):
     for count in (1, 2, 3, 1, 2):
         process = start(command)
         if not wait_for_checkpoints(process, tmp_path / "run.checkpoint", count + len(done[:1])):
+            # A fast machine was done before the kill: what it left must be whole.
+            assert process.wait() == 0 and names(tmp_path) == ["run"]
             break
         process.kill()
         said = process.communicate()[1]
         if "continuing" in said:
             done.append(percent(said))
         assert names(tmp_path) == ["run.checkpoint"]
+    else:
+        assert "continuing from" in finish(command, work / "expected")
     assert done == sorted(done)
-    assert "continuing from" in finish(command, work / "expected")
+    assert (tmp_path / "run").read_bytes() == (work / "expected").read_bytes()
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.01, 0.03, 0.1, 0.2, 0.4, 0.8])
@@ -205,14 +209,15 @@ def small_disk(tmp_path):
 
 
 def test_full_disk_and_resume(binary, work, small_disk):
-    """The checkpoint fits, the output does not; once there is room, the rerun has only to write."""
+    """Checkpoints fit, the output does not; once there is room, the rerun has next to nothing to score."""
     command = [binary, "search", work / "q.npy", work / "d.npy", "-o", small_disk / "run", *SLICES]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 3
     assert "No space left on device" in done.stderr
     assert names(small_disk) == ["run.checkpoint"]
     subprocess.run(["mount", "-o", "remount,size=2m", small_disk], check=True)
-    assert "(100.0 % done)" in finish(command, work / "expected")
+    # The last checkpoint need not have fitted beside the one before it.
+    assert percent(finish(command, work / "expected")) > 90
 
 
 def test_disk_too_full_for_checkpoints(binary, work, small_disk):
