@@ -2,6 +2,9 @@
 #include "stream/checkpoint.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <string>
 
 #include <filesystem>
 #include <fstream>
@@ -38,7 +41,9 @@ class Checkpoint : public ::testing::Test {
     }
     void replace(const std::string& text) const { std::ofstream(path_, std::ios::binary) << text; }
 
-    std::filesystem::path path_ = std::filesystem::path(::testing::TempDir()) / "rowmax_checkpoint_test";
+    // Of this process alone: ctest runs the tests side by side.
+    std::filesystem::path path_ =
+        std::filesystem::path(::testing::TempDir()) / ("rowmax_checkpoint_test_" + std::to_string(getpid()));
     std::string identity_ = "k: 5\nqueries: six\n";
 };
 
