@@ -57,8 +57,9 @@ class Decoder {
         return view;
     }
 
-    bool often() { return bytes_.ConsumeIntegral<std::uint8_t>() % 4 != 0; }
-    bool rarely() { return bytes_.ConsumeIntegral<std::uint8_t>() % 16 == 0; }
+    // When the bytes run out they read as 0: the likely branch.
+    bool often() { return bytes_.ConsumeIntegral<std::uint8_t>() % 4 != 3; }
+    bool rarely() { return bytes_.ConsumeIntegral<std::uint8_t>() % 16 == 15; }
 
   private:
     DType token_type() { return static_cast<DType>(bytes_.ConsumeIntegralInRange(0, rarely() ? 9 : 3)); }
