@@ -9,27 +9,27 @@ namespace rowmax::cpu {
 /// Document rows of a tile of two vectors: their accumulators, two query vectors and two scratch registers have to fit,
 /// and each row needs an address register.
 constexpr int tile_rows(int vector_registers) {
-    constexpr int address_registers = 12;
+    constexpr int address_registers = 8;
     const int fitting = (vector_registers - 4) / 2;
     return fitting < address_registers ? fitting : address_registers;
 }
 
 /// Rows of the tile that takes what the full tiles leave over.
 constexpr int tail_rows(int rows) {
-    return rows % 3 == 0 ? rows / 3 : 1;
+    return rows % 3 == 0 ? rows / 3 : rows / 2;
 }
 
 /// Products added by one chain of multiply-adds, before its sum joins the tree: the same for every instruction set, or
 /// scores would differ. The longer the chain, the larger the rounding error and the fewer the extra additions.
 constexpr std::int64_t run_length(bool half_tokens) {
-    return half_tokens ? 32 : 8;
+    return half_tokens ? 32 : 16;
 }
 
-/// Document rows processed by all query panels before the next are touched: about half of a 48 KiB L1.
+/// Document rows processed by all query panels before the next are touched: half of a 32 KiB L1.
 inline constexpr std::int64_t most_block_rows = 192;
 
 constexpr std::int64_t block_rows(std::int64_t dim, std::int64_t value_bytes, std::int64_t rows_of_tile) {
-    constexpr std::int64_t bytes = 24 * 1024;
+    constexpr std::int64_t bytes = 16 * 1024;
     const std::int64_t most_tiles = most_block_rows / rows_of_tile;
     const std::int64_t tiles = bytes / (dim * value_bytes * rows_of_tile);
     return (tiles < 1 ? 1 : (tiles > most_tiles ? most_tiles : tiles)) * rows_of_tile;

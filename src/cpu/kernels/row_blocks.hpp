@@ -19,23 +19,28 @@ struct RowBlock {
     bool first = false;     ///< the document starts here
     bool last = false;      ///< the document ends here
 
-    /// Repeats the last row, so that `upto` rows can be read (or fetched) and the repetition changes no maximum.
-    void pad(std::int64_t upto) {
-        for (; padded < upto; ++padded) {
-            rows[padded] = rows[count - 1];
-            tokens[padded] = tokens[count - 1];
+    /// Repeats the last row up to whole tiles: repetition changes no maximum.
+    void pad() {
+        for (std::int64_t i = count; i < count + max_tile_rows; ++i) {
+            rows[i] = rows[count - 1];
+            tokens[i] = tokens[count - 1];
         }
     }
-    std::int64_t padded = 0;
+};
+
+/// Blocks are whole tiles of `tile_rows`, at most `most_rows`.
+struct BlockShape {
+    std::int64_t most_rows = 0;
+    std::int64_t tile_rows = 0;
 };
 
 /// Documents document(0) .. document(items - 1); of each, the tokens of part `part` of `parts`.
 template <class DocumentOf>
 class RowBlocks {
   public:
-    RowBlocks(const core::Segments& documents, DocumentOf document, std::int64_t items, std::int64_t block_rows,
+    RowBlocks(const core::Segments& documents, DocumentOf document, std::int64_t items, BlockShape shape,
               std::int64_t part, std::int64_t parts)
-        : documents_(documents), document_(document), items_(items), size_(block_rows), part_(part), parts_(parts) {
+        : documents_(documents), document_(document), items_(items), shape_(shape), part_(part), parts_(parts) {
         open();
     }
 
@@ -46,14 +51,14 @@ class RowBlocks {
         block.item = item_;
         block.first = token_ == begin_;
         block.count = 0;
+        const std::int64_t size = block_size();
         if (documents_.mask.data == nullptr) {
-            take_all(block);
+            take_all(block, size);
         } else {
-            take_kept(block);
+            take_kept(block, size);
         }
         block.last = token_ == end_;
-        block.padded = block.count;
-        if (block.count > 0) block.pad(block.count + max_tile_rows);
+        if (block.count > 0) block.pad();
         if (block.last) {
             ++item_;
             open();
@@ -69,16 +74,26 @@ class RowBlocks {
         end_ = segment_.length * (part_ + 1) / parts_;
     }
 
-    void take_all(RowBlock& block) {
+    // Whole tiles, and about as many in the document's last block as in the others: while a short block is computed,
+    // there is little time to fetch a long one.
+    [[nodiscard]] std::int64_t block_size() const {
+        const std::int64_t left = end_ - token_;
+        const std::int64_t blocks = (left + shape_.most_rows - 1) / shape_.most_rows;
+        if (blocks == 0) return 0;
+        const std::int64_t tiles = (left + blocks * shape_.tile_rows - 1) / (blocks * shape_.tile_rows);
+        return tiles * shape_.tile_rows;
+    }
+
+    void take_all(RowBlock& block, std::int64_t size) {
         const std::byte* row = segment_.data + token_ * documents_.row_stride;
-        for (; block.count < size_ && token_ < end_; ++token_, row += documents_.row_stride) {
+        for (; block.count < size && token_ < end_; ++token_, row += documents_.row_stride) {
             block.tokens[block.count] = static_cast<std::int32_t>(token_);
             block.rows[block.count++] = row;
         }
     }
 
-    void take_kept(RowBlock& block) {
-        for (; block.count < size_ && token_ < end_; ++token_) {
+    void take_kept(RowBlock& block, std::int64_t size) {
+        for (; block.count < size && token_ < end_; ++token_) {
             if (!documents_.keeps(segment_, token_)) continue;
             block.tokens[block.count] = static_cast<std::int32_t>(token_);
             block.rows[block.count++] = segment_.data + token_ * documents_.row_stride;
@@ -88,7 +103,7 @@ class RowBlocks {
     const core::Segments& documents_;
     DocumentOf document_;
     std::int64_t items_;
-    std::int64_t size_;
+    BlockShape shape_;
     std::int64_t part_;
     std::int64_t parts_;
     core::Segment segment_;

@@ -29,16 +29,16 @@ ROWMAX_INLINE typename Vec::Value squares_of_block(const std::byte* row, std::in
     constexpr int lanes = 16;
     constexpr int vectors = lanes / Vec::lanes;
     typename Vec::Reg sum[vectors];
-    unroll<0, vectors>([&](auto v) { sum[v] = Vec::zero(); });
+    unroll<0, vectors>([&](auto v) ROWMAX_FLATTEN { sum[v] = Vec::zero(); });
     std::int64_t k = 0;
     for (; k + lanes <= count; k += lanes) {
-        unroll<0, vectors>([&](auto v) {
+        unroll<0, vectors>([&](auto v) ROWMAX_FLATTEN {
             const auto x = Vec::load(row + (k + v * Vec::lanes) * size);
             sum[v] = Vec::fma(x, x, sum[v]);
         });
     }
     Value lane[lanes];
-    unroll<0, vectors>([&](auto v) { Vec::store(lane + v * Vec::lanes, sum[v]); });
+    unroll<0, vectors>([&](auto v) ROWMAX_FLATTEN { Vec::store(lane + v * Vec::lanes, sum[v]); });
     for (int l = 0; k < count; ++k, ++l) {
         const Value x = read<Value>(row + k * size);
         lane[l] = fused(x, x, lane[l]);

@@ -162,7 +162,7 @@ class ScoreCall {
     template <class Deliver>
     void scan(Work& work, const Span& span, std::int64_t part, std::int64_t parts, Deliver deliver) {
         const auto document = [&](std::int64_t item) { return schedule_.document(span.unit + item); };
-        RowBlocks blocks(params_.d, document, span.count, block_rows_, part, parts);
+        RowBlocks blocks(params_.d, document, span.count, {block_rows_, typed_.tile_rows}, part, parts);
         Maxima<Value> maxima = reserve(work);
         RowBlock* now = &work.blocks[0];
         RowBlock* next = &work.blocks[1];
@@ -192,7 +192,7 @@ class ScoreCall {
         maxima.first_kept = -1;
     }
 
-    void fold_block(Work& work, const RowBlock& block, RowBlock* next, const Maxima<Value>& maxima) {
+    void fold_block(Work& work, const RowBlock& block, const RowBlock* next, const Maxima<Value>& maxima) {
         const std::byte* ready[RowBlock::most_rows];
         FoldArgs<Value> args;
         args.dim = params_.dim;
@@ -201,12 +201,21 @@ class ScoreCall {
         args.scales = params_.normalize ? work.scales.data() : nullptr;
         args.tokens = block.tokens;
         args.row_count = block.count;
-        if (next != nullptr) {
-            next->pad(block.count + max_tile_rows);
-            args.ahead = next->rows;
-            args.ahead_step = args.run * static_cast<std::int64_t>(size_of(params_.dtype));
-        }
+        if (next != nullptr) fetch_meanwhile(*next, args);
         fold_panels(work.queries, args, maxima);
+    }
+
+    /// Has the next block's memory fetched while this one is computed: in the order of addresses, which the memory
+    /// system likes best; not where most of what lies between its first and last row is something else.
+    void fetch_meanwhile(const RowBlock& next, FoldArgs<Value>& args) const {
+        constexpr std::int64_t line = 64;
+        const std::int64_t row_bytes = params_.dim * static_cast<std::int64_t>(size_of(params_.dtype));
+        const std::int64_t span = next.rows[next.count - 1] - next.rows[0] + row_bytes;
+        if (span < row_bytes || span > 2 * next.count * row_bytes) return;
+        const std::int64_t tiles = (args.row_count + typed_.tile_rows - 1) / typed_.tile_rows;
+        const std::int64_t runs = tiles * ((args.dim + args.run - 1) / args.run);
+        args.ahead = next.rows[0];
+        args.ahead_lines = ((span / line + runs) / runs + 3) / 4 * 4;
     }
 
     void fold_panels(const QueryBlock<Value>& queries, FoldArgs<Value>& args, const Maxima<Value>& maxima) const {

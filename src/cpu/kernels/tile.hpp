@@ -7,11 +7,20 @@
 //   row 1  d ->  s10  s11
 //   ...                        document rows are read where they lie, one scalar at a time
 //
-// Order of additions, the same for every instruction set: chains of `run` fused multiply-adds, each starting from zero;
-// the sums of the chains are added as a binary tree. After chain c the sum is added to the waiting left neighbours of
-// the same size (one for every trailing 1 bit of c), then waits itself, in `waiting[level]` (stack, L1). A plain chain
-// over all of dim loses bits when the products have one sign: with numbers in [0, 1) and d = 128 its error reaches 5e-7
-// of |q||d|; chains of 8 stay below 1.6e-7 on every data tried, constant rows included.
+// Order of additions, the same for every instruction set: chains of `run` products (16 of float), each a multiplication and then fused
+// multiply-adds; the sums of the chains are added as a binary tree. After chain c the sum is added to the waiting left
+// neighbours of the same size (one for every trailing 1 bit of c), then waits itself in `waiting[level]` (stack, L1).
+//
+// Why: the error of a plain chain grows with its length when the products have one sign. Largest error in 100 000 pairs of rows,
+// in units of |q||d| (2e-7 is what docs/numerics.md promises):
+//
+//     products of one chain                    8        16        32        128
+//     uniform in [0, 1), d = 128         1.3e-7    1.4e-7    1.8e-7    5.3e-7
+//     uniform in [0, 1), d = 4096        1.1e-7    1.1e-7    1.2e-7        -
+//     both rows constant, any d          1.5e-7    2.7e-7    5.1e-7    1.9e-6
+//     time, AVX-512 / AVX2              1.10 / 1.09   1         0.94 / 0.97
+//
+// With 16, a pair of rows each of which repeats one number can miss the bound by a third (6 % of such pairs do).
 //
 // Included by files under inst/ only; everything here is private to them.
 #pragma once
@@ -33,7 +42,7 @@ struct Tile {
     /// Calls f(row, vector) with constants.
     template <class F>
     static ROWMAX_INLINE void each(F f) {
-        unroll<0, Rows>([&](auto r) { unroll<0, Vectors>([&](auto v) { f(r, v); }); });
+        unroll<0, Rows>([&](auto r) ROWMAX_FLATTEN { unroll<0, Vectors>([&](auto v) ROWMAX_FLATTEN { f(r, v); }); });
     }
 };
 
@@ -44,59 +53,82 @@ struct Waiting {
     alignas(64) typename Vec::Value at[levels][Rows][Vectors][Vec::lanes];
 };
 
-/// One step along the dimension: every row times every query lane.
-template <class Vec, int V, int R>
+/// One step along the dimension: every row times every query lane. The first step of a chain starts the sums.
+template <bool First, class Vec, int V, int R>
 ROWMAX_INLINE void multiply(Tile<Vec, V, R>& tile, const typename Vec::Value* panel, std::int64_t k) {
     typename Vec::Reg q[V];
-    unroll<0, V>([&](auto v) { q[v] = Vec::load(panel + k * tile.lanes + v * Vec::lanes); });
-    unroll<0, R>([&](auto r) {
+    unroll<0, V>([&](auto v) ROWMAX_FLATTEN { q[v] = Vec::load(panel + v * Vec::lanes); });
+    unroll<0, R>([&](auto r) ROWMAX_FLATTEN {
         const auto d = Vec::broadcast(tile.row[r] + k * static_cast<std::int64_t>(sizeof(typename Vec::Value)));
-        unroll<0, V>([&](auto v) { tile.sum[r][v] = Vec::fma(d, q[v], tile.sum[r][v]); });
+        unroll<0, V>([&](auto v) ROWMAX_FLATTEN {
+            tile.sum[r][v] = First ? Vec::mul(d, q[v]) : Vec::fma(d, q[v], tile.sum[r][v]);
+        });
     });
 }
 
-/// Asks for some of the rows of the next block: the part that stands for this chain, spread over its steps.
-template <int R>
-ROWMAX_INLINE void fetch(const std::byte* const* ahead, std::int64_t part, std::int64_t parts, std::int64_t offset) {
-    for (std::int64_t r = part * R / parts; r < (part + 1) * R / parts; ++r) __builtin_prefetch(ahead[r] + offset);
+/// Asks for the next `lines` cache lines of memory that will be read soon; they wait in L2.
+ROWMAX_INLINE const std::byte* fetch(const std::byte* ahead, std::int64_t lines) {
+    constexpr std::int64_t line = 64;
+    for (; lines > 0; lines -= 4, ahead += 4 * line) {
+        unroll<0, 4>([&](auto i) ROWMAX_FLATTEN { __builtin_prefetch(ahead + i * line, 0, 2); });
+    }
+    return ahead;
 }
 
-/// Products k0 .. k1 of the dimension, as one chain for every accumulator.
+/// `Steps` steps from k on.
+template <int Steps, bool First, class Vec, int V, int R>
+ROWMAX_INLINE void multiply_steps(Tile<Vec, V, R>& tile, const typename Vec::Value*& panel, std::int64_t& k) {
+    unroll<0, Steps>([&](auto i) ROWMAX_FLATTEN { multiply<First && i == 0>(tile, panel + i * tile.lanes, k + i); });
+    panel += Steps * tile.lanes;
+    k = opaque(k + Steps);
+}
+
+/// `length` products from k on, as one chain for every accumulator.
 template <class Vec, int V, int R>
-ROWMAX_INLINE void run_chain(Tile<Vec, V, R>& tile, const typename Vec::Value* panel, std::int64_t k0, std::int64_t k1,
-                             const std::byte* const* ahead, std::int64_t offset) {
-    constexpr int stride = Vec::unrolled;
-    tile.each([&](auto r, auto v) { tile.sum[r][v] = Vec::zero(); });
-    std::int64_t k = k0;
-    for (; k + stride <= k1; k += stride) {
-        if (ahead != nullptr) fetch<R>(ahead, (k - k0) / stride, (k1 - k0 + stride - 1) / stride, offset);
-        unroll<0, stride>([&](auto i) { multiply(tile, panel, k + i); });
+ROWMAX_INLINE void run_chain(Tile<Vec, V, R>& tile, const typename Vec::Value*& panel, std::int64_t& k,
+                             std::int64_t length) {
+    constexpr int steps = Vec::unrolled;
+    if (length >= steps) {
+        multiply_steps<steps, true>(tile, panel, k);
+        for (length -= steps; length >= steps; length -= steps) multiply_steps<steps, false>(tile, panel, k);
+    } else {
+        multiply_steps<1, true>(tile, panel, k);
+        --length;
     }
-    for (; k < k1; ++k) multiply(tile, panel, k);
+    for (; length > 0; --length) multiply_steps<1, false>(tile, panel, k);
 }
 
 /// Joins the sums of chain number `chain` with the tree.
 template <class Vec, int V, int R>
 ROWMAX_INLINE void join_tree(Tile<Vec, V, R>& tile, Waiting<Vec, V, R>& waiting, std::int64_t chain, bool last) {
+    const auto add_level = [&](int level) ROWMAX_FLATTEN {
+        tile.each([&](auto r, auto v) ROWMAX_FLATTEN {
+            tile.sum[r][v] = Vec::add(Vec::load(waiting.at[level][r][v]), tile.sum[r][v]);
+        });
+    };
     int level = 0;
-    for (; (chain >> level) != 0; ++level) {
-        const bool present = ((chain >> level) & 1) != 0;
-        if (!present && !last) break;
-        if (!present) continue;
-        tile.each(
-            [&](auto r, auto v) { tile.sum[r][v] = Vec::add(Vec::load(waiting.at[level][r][v]), tile.sum[r][v]); });
+    for (; ((chain >> level) & 1) != 0; ++level) add_level(level);
+    if (!last) {
+        tile.each([&](auto r, auto v) ROWMAX_FLATTEN { Vec::store(waiting.at[level][r][v], tile.sum[r][v]); });
+    } else {
+        for (; (chain >> level) != 0; ++level) {
+            if (((chain >> level) & 1) != 0) add_level(level);
+        }
     }
-    if (!last) tile.each([&](auto r, auto v) { Vec::store(waiting.at[level][r][v], tile.sum[r][v]); });
 }
 
 template <class Vec, int V, int R>
 ROWMAX_INLINE bool all_ordered(const Tile<Vec, V, R>& tile) {
     auto mask = Vec::ordered(tile.sum[0][0], tile.sum[R - 1][V - 1]);
-    unroll<0, R / 2>([&](auto r) {
-        unroll<0, V>([&](auto v) { mask = Vec::both(mask, Vec::ordered(tile.sum[2 * r][v], tile.sum[2 * r + 1][v])); });
+    unroll<0, R / 2>([&](auto r) ROWMAX_FLATTEN {
+        unroll<0, V>([&](auto v) ROWMAX_FLATTEN {
+            mask = Vec::both(mask, Vec::ordered(tile.sum[2 * r][v], tile.sum[2 * r + 1][v]));
+        });
     });
     if constexpr (R % 2 != 0) {
-        unroll<0, V>([&](auto v) { mask = Vec::both(mask, Vec::ordered(tile.sum[R - 1][v], tile.sum[R - 1][v])); });
+        unroll<0, V>([&](auto v) ROWMAX_FLATTEN {
+            mask = Vec::both(mask, Vec::ordered(tile.sum[R - 1][v], tile.sum[R - 1][v]));
+        });
     }
     return Vec::all(mask);
 }
@@ -105,17 +137,17 @@ ROWMAX_INLINE bool all_ordered(const Tile<Vec, V, R>& tile) {
 template <class Vec, int V, int R>
 ROWMAX_INLINE void fold_ordered(const Tile<Vec, V, R>& tile, const std::int32_t* tokens, typename Vec::Value* best,
                                 typename Vec::IndexValue* index) {
-    unroll<0, V>([&](auto v) {
+    unroll<0, V>([&](auto v) ROWMAX_FLATTEN {
         auto m = Vec::load(best + v * Vec::lanes);
         if (index != nullptr) {
             auto at = Vec::load_index(index + v * Vec::lanes);
-            unroll<0, R>([&](auto r) {
+            unroll<0, R>([&](auto r) ROWMAX_FLATTEN {
                 at = Vec::select_index(Vec::greater(tile.sum[r][v], m), Vec::broadcast_index(tokens[r]), at);
                 m = Vec::max(tile.sum[r][v], m);
             });
             Vec::store_index(index + v * Vec::lanes, at);
         } else {
-            unroll<0, R>([&](auto r) { m = Vec::max(tile.sum[r][v], m); });
+            unroll<0, R>([&](auto r) ROWMAX_FLATTEN { m = Vec::max(tile.sum[r][v], m); });
         }
         Vec::store(best + v * Vec::lanes, m);
     });
@@ -125,9 +157,9 @@ ROWMAX_INLINE void fold_ordered(const Tile<Vec, V, R>& tile, const std::int32_t*
 template <class Vec, int V, int R>
 ROWMAX_INLINE void fold_any(const Tile<Vec, V, R>& tile, const std::int32_t* tokens, typename Vec::Value* best,
                             typename Vec::IndexValue* index) {
-    unroll<0, V>([&](auto v) {
+    unroll<0, V>([&](auto v) ROWMAX_FLATTEN {
         auto m = Vec::load(best + v * Vec::lanes);
-        unroll<0, R>([&](auto r) {
+        unroll<0, R>([&](auto r) ROWMAX_FLATTEN {
             const auto wins = Vec::both(Vec::not_less_equal(tile.sum[r][v], m), Vec::ordered(m, m));
             m = Vec::select(wins, tile.sum[r][v], m);
             if (index != nullptr) {
@@ -140,24 +172,26 @@ ROWMAX_INLINE void fold_any(const Tile<Vec, V, R>& tile, const std::int32_t* tok
 }
 
 template <class Vec, int V, int R>
-inline void fold_tile(const FoldArgs<typename Vec::Value>& args, std::int64_t panel_number, std::int64_t first) {
+inline void fold_tile(const FoldArgs<typename Vec::Value>& args, std::int64_t panel_number, std::int64_t first,
+                      const std::byte*& ahead) {
     using TileOf = Tile<Vec, V, R>;
     const auto* panel = args.panels + panel_number * args.dim * TileOf::lanes;
-    const std::byte* const* ahead = args.ahead != nullptr && panel_number == 0 ? args.ahead + first : nullptr;
     TileOf tile;
     Waiting<Vec, V, R> waiting;
-    unroll<0, R>([&](auto r) { tile.row[r] = args.rows[first + r]; });
-    bool last = false;
-    for (std::int64_t chain = 0; !last; ++chain) {
-        const std::int64_t k = chain * args.run;
-        last = k + args.run >= args.dim;
-        run_chain(tile, panel, k, last ? args.dim : k + args.run, ahead, chain * args.ahead_step);
-        join_tree(tile, waiting, chain, last);
-    }
+    unroll<0, R>([&](auto r) ROWMAX_FLATTEN { tile.row[r] = args.rows[first + r]; });
+    std::int64_t k = 0;
+    std::int64_t left = args.dim;
+    std::int64_t chain = 0;
+    do {
+        if (ahead != nullptr) ahead = fetch(ahead, args.ahead_lines);
+        run_chain(tile, panel, k, left < args.run ? left : args.run);
+        left -= args.run;
+        join_tree(tile, waiting, chain++, left <= 0);
+    } while (left > 0);
     if (args.scales != nullptr) {
-        unroll<0, R>([&](auto r) {
+        unroll<0, R>([&](auto r) ROWMAX_FLATTEN {
             const auto scale = Vec::broadcast(args.scales[first + r]);
-            unroll<0, V>([&](auto v) { tile.sum[r][v] = Vec::mul(tile.sum[r][v], scale); });
+            unroll<0, V>([&](auto v) ROWMAX_FLATTEN { tile.sum[r][v] = Vec::mul(tile.sum[r][v], scale); });
         });
     }
     auto* best = args.best + panel_number * TileOf::lanes;
@@ -174,10 +208,12 @@ template <class Vec, int V>
 inline void fold(const FoldArgs<typename Vec::Value>& args) {
     constexpr int rows = tile_rows(Vec::registers);
     constexpr int low = tail_rows(rows);
+    const std::byte* ahead = args.ahead;
     for (std::int64_t panel = 0; panel < args.panel_count; ++panel) {
         std::int64_t first = 0;
-        for (; first + rows <= args.row_count; first += rows) fold_tile<Vec, V, rows>(args, panel, first);
-        for (; first < args.row_count; first += low) fold_tile<Vec, V, low>(args, panel, first);
+        for (; first + rows <= args.row_count; first += rows) fold_tile<Vec, V, rows>(args, panel, first, ahead);
+        for (; first < args.row_count; first += low) fold_tile<Vec, V, low>(args, panel, first, ahead);
+        ahead = nullptr;
     }
 }
 

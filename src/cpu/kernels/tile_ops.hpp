@@ -20,7 +20,7 @@ template <class Value>
 using Index = typename IndexOf<Value>::type;
 
 /// No tile is taller; row lists are padded to a multiple of the tile's rows, by less than this.
-inline constexpr std::int64_t max_tile_rows = 16;
+inline constexpr std::int64_t max_tile_rows = 8;
 
 /// Document rows against packed query panels: best[lane] = max(best[lane], max over rows of <query lane, row>).
 template <class Value>
@@ -28,15 +28,15 @@ struct FoldArgs {
     const Value* panels = nullptr;  ///< [panel_count][dim][lanes], zero where a lane holds no query token
     std::int64_t panel_count = 0;
     std::int64_t dim = 0;
-    std::int64_t run = 0;                     ///< products that one chain of multiply-adds takes
-    const std::byte* const* rows = nullptr;   ///< of Value, any alignment; `padding` repeats the last
-    const std::int32_t* tokens = nullptr;     ///< the number of each row
-    const Value* scales = nullptr;            ///< factor of each row; null: none
-    std::int64_t row_count = 0;               ///< without the padding
-    Value* best = nullptr;                    ///< [panel_count][lanes]
-    Index<Value>* index = nullptr;            ///< token that gave `best`; null: not wanted
-    const std::byte* const* ahead = nullptr;  ///< rows that the next call reads, fetched meanwhile; null: none
-    std::int64_t ahead_step = 0;              ///< bytes of them that one run of `dim` stands for
+    std::int64_t run = 0;                    ///< products that one chain of multiply-adds takes
+    const std::byte* const* rows = nullptr;  ///< of Value, any alignment; `padding` repeats the last
+    const std::int32_t* tokens = nullptr;    ///< the number of each row
+    const Value* scales = nullptr;           ///< factor of each row; null: none
+    std::int64_t row_count = 0;              ///< without the padding
+    Value* best = nullptr;                   ///< [panel_count][lanes]
+    Index<Value>* index = nullptr;           ///< token that gave `best`; null: not wanted
+    const std::byte* ahead = nullptr;        ///< memory that the next call reads, fetched meanwhile; null: none
+    std::int64_t ahead_lines = 0;            ///< cache lines of it that one run asks for, a multiple of 4
 };
 
 template <class Value>

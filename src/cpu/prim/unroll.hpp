@@ -1,7 +1,11 @@
 // Loops whose every step has a constant index, so that arrays of accumulators become registers.
 #pragma once
 
+#include <cstdint>
+
+// Accumulators stay in registers only if every function between them and the loop is inlined.
 #define ROWMAX_INLINE inline __attribute__((always_inline))
+#define ROWMAX_FLATTEN __attribute__((always_inline))  // the same, of a lambda
 
 namespace rowmax::cpu {
 namespace {
@@ -11,6 +15,13 @@ struct Constant {
     static constexpr int value = I;
     constexpr operator int() const { return I; }
 };
+
+/// The same number, but the compiler cannot know: loads that use it stay behind this point, where hoisted ones would
+/// take the registers of accumulators.
+ROWMAX_INLINE std::int64_t opaque(std::int64_t k) {
+    asm volatile("" : "+r"(k));
+    return k;
+}
 
 template <int First, int Last, class F>
 ROWMAX_INLINE void unroll(F&& f) {

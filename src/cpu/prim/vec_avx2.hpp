@@ -18,7 +18,7 @@ struct Avx2F32 {
     using IndexReg = __m256i;
     static constexpr int lanes = 8;
     static constexpr int registers = 16;
-    static constexpr int unrolled = 4;
+    static constexpr int unrolled = 8;
 
     static ROWMAX_INLINE Reg zero() { return _mm256_setzero_ps(); }               // vxorps
     static ROWMAX_INLINE Reg load(const float* p) { return _mm256_loadu_ps(p); }  // vmovups
@@ -30,9 +30,16 @@ struct Avx2F32 {
         __builtin_memcpy(&x, p, sizeof(x));
         return _mm256_set1_ps(x);
     }
-    static ROWMAX_INLINE Reg fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_ps(a, b, c); }  // vfmadd231ps
-    static ROWMAX_INLINE Reg add(Reg a, Reg b) { return _mm256_add_ps(a, b); }              // vaddps
-    static ROWMAX_INLINE Reg mul(Reg a, Reg b) { return _mm256_mul_ps(a, b); }              // vmulps
+    static ROWMAX_INLINE Reg fma(Reg a, Reg b, Reg c) {  // vfmadd231ps, into c
+        asm("vfmadd231ps %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
+        return c;
+    }
+    static ROWMAX_INLINE Reg add(Reg a, Reg b) { return _mm256_add_ps(a, b); }  // vaddps
+    static ROWMAX_INLINE Reg mul(Reg a, Reg b) {                                // vmulps
+        Reg c;
+        asm("vmulps %2, %1, %0" : "=x"(c) : "x"(a), "x"(b));
+        return c;
+    }
     static ROWMAX_INLINE Reg max(Reg a, Reg b) { return _mm256_max_ps(a, b); }  // vmaxps: b when equal or NaN
 
     static ROWMAX_INLINE Mask ordered(Reg a, Reg b) { return _mm256_cmp_ps(a, b, _CMP_ORD_Q); }          // vcmpps
@@ -62,7 +69,7 @@ struct Avx2F64 {
     using IndexReg = __m256i;
     static constexpr int lanes = 4;
     static constexpr int registers = 16;
-    static constexpr int unrolled = 4;
+    static constexpr int unrolled = 8;
 
     static ROWMAX_INLINE Reg zero() { return _mm256_setzero_pd(); }                // vxorpd
     static ROWMAX_INLINE Reg load(const double* p) { return _mm256_loadu_pd(p); }  // vmovupd
@@ -74,9 +81,16 @@ struct Avx2F64 {
         __builtin_memcpy(&x, p, sizeof(x));
         return _mm256_set1_pd(x);
     }
-    static ROWMAX_INLINE Reg fma(Reg a, Reg b, Reg c) { return _mm256_fmadd_pd(a, b, c); }  // vfmadd231pd
-    static ROWMAX_INLINE Reg add(Reg a, Reg b) { return _mm256_add_pd(a, b); }              // vaddpd
-    static ROWMAX_INLINE Reg mul(Reg a, Reg b) { return _mm256_mul_pd(a, b); }              // vmulpd
+    static ROWMAX_INLINE Reg fma(Reg a, Reg b, Reg c) {  // vfmadd231pd, into c
+        asm("vfmadd231pd %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
+        return c;
+    }
+    static ROWMAX_INLINE Reg add(Reg a, Reg b) { return _mm256_add_pd(a, b); }  // vaddpd
+    static ROWMAX_INLINE Reg mul(Reg a, Reg b) {                                // vmulpd
+        Reg c;
+        asm("vmulpd %2, %1, %0" : "=x"(c) : "x"(a), "x"(b));
+        return c;
+    }
     static ROWMAX_INLINE Reg max(Reg a, Reg b) { return _mm256_max_pd(a, b); }  // vmaxpd: b when equal or NaN
 
     static ROWMAX_INLINE Mask ordered(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_ORD_Q); }          // vcmppd

@@ -18,7 +18,7 @@ struct Avx512F32 {
     using IndexReg = __m512i;
     static constexpr int lanes = 16;
     static constexpr int registers = 32;
-    static constexpr int unrolled = 4;
+    static constexpr int unrolled = 8;
 
     static ROWMAX_INLINE Reg zero() { return _mm512_setzero_ps(); }                   // vpxord
     static ROWMAX_INLINE Reg load(const float* p) { return _mm512_loadu_ps(p); }      // vmovups
@@ -30,9 +30,16 @@ struct Avx512F32 {
         __builtin_memcpy(&x, p, sizeof(x));
         return _mm512_set1_ps(x);
     }
-    static ROWMAX_INLINE Reg fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_ps(a, b, c); }  // vfmadd231ps
-    static ROWMAX_INLINE Reg add(Reg a, Reg b) { return _mm512_add_ps(a, b); }              // vaddps
-    static ROWMAX_INLINE Reg mul(Reg a, Reg b) { return _mm512_mul_ps(a, b); }              // vmulps
+    static ROWMAX_INLINE Reg fma(Reg a, Reg b, Reg c) {  // vfmadd231ps, into c
+        asm("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+        return c;
+    }
+    static ROWMAX_INLINE Reg add(Reg a, Reg b) { return _mm512_add_ps(a, b); }  // vaddps
+    static ROWMAX_INLINE Reg mul(Reg a, Reg b) {                                // vmulps
+        Reg c;
+        asm("vmulps %2, %1, %0" : "=v"(c) : "v"(a), "v"(b));
+        return c;
+    }
     static ROWMAX_INLINE Reg max(Reg a, Reg b) { return _mm512_max_ps(a, b); }  // vmaxps: b when equal or NaN
 
     static ROWMAX_INLINE Mask ordered(Reg a, Reg b) { return _mm512_cmp_ps_mask(a, b, _CMP_ORD_Q); }          // vcmpps
@@ -58,7 +65,7 @@ struct Avx512F64 {
     using IndexReg = __m512i;
     static constexpr int lanes = 8;
     static constexpr int registers = 32;
-    static constexpr int unrolled = 4;
+    static constexpr int unrolled = 8;
 
     static ROWMAX_INLINE Reg zero() { return _mm512_setzero_pd(); }                   // vpxord
     static ROWMAX_INLINE Reg load(const double* p) { return _mm512_loadu_pd(p); }     // vmovupd
@@ -70,9 +77,16 @@ struct Avx512F64 {
         __builtin_memcpy(&x, p, sizeof(x));
         return _mm512_set1_pd(x);
     }
-    static ROWMAX_INLINE Reg fma(Reg a, Reg b, Reg c) { return _mm512_fmadd_pd(a, b, c); }  // vfmadd231pd
-    static ROWMAX_INLINE Reg add(Reg a, Reg b) { return _mm512_add_pd(a, b); }              // vaddpd
-    static ROWMAX_INLINE Reg mul(Reg a, Reg b) { return _mm512_mul_pd(a, b); }              // vmulpd
+    static ROWMAX_INLINE Reg fma(Reg a, Reg b, Reg c) {  // vfmadd231pd, into c
+        asm("vfmadd231pd %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+        return c;
+    }
+    static ROWMAX_INLINE Reg add(Reg a, Reg b) { return _mm512_add_pd(a, b); }  // vaddpd
+    static ROWMAX_INLINE Reg mul(Reg a, Reg b) {                                // vmulpd
+        Reg c;
+        asm("vmulpd %2, %1, %0" : "=v"(c) : "v"(a), "v"(b));
+        return c;
+    }
     static ROWMAX_INLINE Reg max(Reg a, Reg b) { return _mm512_max_pd(a, b); }  // vmaxpd: b when equal or NaN
 
     static ROWMAX_INLINE Mask ordered(Reg a, Reg b) { return _mm512_cmp_pd_mask(a, b, _CMP_ORD_Q); }          // vcmppd
