@@ -1,0 +1,53 @@
+// Tile and block sizes for every instruction set, on any host.
+#include "cpu/tuning.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cpu/kernels/tile_ops.hpp"
+
+namespace rowmax::cpu {
+namespace {
+
+constexpr std::int64_t dims[] = {1, 3, 16, 48, 96, 128, 768, 1024, 4096};
+
+TEST(Tuning, AccumulatorsFitTheRegisters) {
+    for (const int registers : {16, 32}) {
+        const int rows = tile_rows(registers);
+        EXPECT_LE(2 * rows + 3, registers) << "two vectors of accumulators, two of queries, one of a document";
+        EXPECT_LE(rows, max_tile_rows);
+        EXPECT_EQ(rows % tail_rows(rows), 0);
+    }
+    EXPECT_EQ(tile_rows(16), 6);
+    EXPECT_EQ(tile_rows(32), 8);
+}
+
+TEST(Tuning, BlocksAreWholeTilesAndFitTheCaches) {
+    for (const std::int64_t rows : {6, 8}) {
+        for (const std::int64_t bytes : {4, 8}) {
+            for (const std::int64_t dim : dims) {
+                const std::int64_t block = block_rows(dim, bytes, rows);
+                EXPECT_EQ(block % rows, 0);
+                EXPECT_GE(block, rows);
+                EXPECT_LE(block, most_block_rows);
+                EXPECT_LE(block * dim * bytes, std::max<std::int64_t>(16 * 1024, rows * dim * bytes));
+            }
+        }
+    }
+}
+
+TEST(Tuning, PackedQueriesFitL2AndBreakAtGroups) {
+    for (const std::int64_t lanes : {4, 8, 16, 32}) {
+        for (const std::int64_t dim : dims) {
+            const std::int64_t rows = query_rows(dim, 4, lanes);
+            EXPECT_EQ(rows % 16, 0) << "a slice of a query must not split a group of the score's sum";
+            EXPECT_EQ(rows % lanes, 0);
+            EXPECT_GE(rows, lanes);
+            EXPECT_LE(rows * dim * 4, 512 * 1024 + lanes * dim * 4);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace rowmax::cpu
