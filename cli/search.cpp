@@ -98,8 +98,15 @@ class Checkpoints {
         const Clock::time_point start = Clock::now();
         stream::save_checkpoint(path_, identity_, search_);
         saved_at_ = Clock::now();
+        saved_ = search_.pairs_done();
         every_ = std::max(every_, 20 * Seconds(saved_at_ - start).count());
         return true;
+    }
+
+    /// Before the output is written, which may fail: a search long enough to have been saved is saved whole.
+    void finish() {
+        tick();
+        if (saved_ > 0 && saved_ < search_.pairs_done()) save();
     }
 
     void remove() const {
@@ -117,6 +124,7 @@ class Checkpoints {
     std::string path_;
     std::string identity_;
     Clock::time_point saved_at_ = Clock::now();
+    std::int64_t saved_ = 0;
 };
 
 void run_steps(stream::Search& search, Checkpoints& checkpoints) {
@@ -130,7 +138,7 @@ void run_steps(stream::Search& search, Checkpoints& checkpoints) {
         if (checkpoints.save()) say("the same command continues this search");
         throw;
     }
-    checkpoints.tick();
+    checkpoints.finish();
     progress.finish();
 }
 

@@ -184,6 +184,25 @@ double read(const TensorView& view, std::size_t i) {
                                     : static_cast<const float*>(view.data)[i];
 }
 
+// The largest absolute value among a side's tokens; infinite where one is not a number.
+double largest(const core::Params& params, const core::Segments& side) {
+    double most = 0;
+    for (std::int64_t i = 0; i < side.count; ++i) {
+        const core::Segment segment = side.at(i);
+        for (std::int64_t t = 0; t < segment.length; ++t) {
+            for (const double x : core::reference::widen_row(params, side, segment, t))
+                most = std::isnan(x) ? std::numeric_limits<double>::infinity() : std::max(most, std::fabs(x));
+        }
+    }
+    return most;
+}
+
+// True where no similarity overflows float32, that of a token which loses included: an infinite product less another
+// is NaN, and NaN wins.
+bool tame(const core::Params& params) {
+    return largest(params, params.q) * largest(params, params.d) * static_cast<double>(params.dim) < 1e30;
+}
+
 // The kernel sees what the oracle sees; where float cannot overflow or vanish, it also says the same.
 void compare(const core::Params& params, const core::reference::Scores& want, const TensorView& scores,
              const TensorView& index) {
@@ -192,9 +211,10 @@ void compare(const core::Params& params, const core::reference::Scores& want, co
         expect((got == -1) == (want.index[i] == -1));
         expect(got >= -1 && got < params.d.max_length);
     }
+    if (params.normalize || !tame(params)) return;
     for (std::size_t p = 0; p < want.scores.size(); ++p) {
         const double scale = want.scale[p];
-        if (params.normalize || !(scale < 1e30) || !(scale > 1e-25)) continue;
+        if (!(scale > 1e-25)) continue;
         expect(std::fabs(read(scores, p) - want.scores[p]) <= 1e-5 * scale);
     }
 }
