@@ -37,7 +37,7 @@ OTHER_VARIABLES = ("OPENBLAS_L2_SIZE", "ROWMAX_KERNEL", "ROWMAX_THREADS")
 OLD_CORES = ("Prescott", "Core2", "Nehalem", "Penryn", "Dunnington")
 
 # An implementation is timed fewer times when all repetitions would take longer than this.
-MOST_MS = 6000
+MOST_MS = 2000
 
 
 ONE_FORM = ("read", "maxsim-cpu")  # by its own account maxsim-cpu is AVX2

@@ -1,11 +1,13 @@
-// rowmax bench: every kernel of this machine on a few shapes, beside the FMA peak of the same run.
+// rowmax bench: this machine's kernels on a few shapes, beside the FMA peak of the same run.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/bench/measure.hpp"
@@ -25,6 +27,7 @@ struct BenchCommand {
     std::string dtype;
     double seconds = 0.5;
     bool json = false;
+    bool all_kernels = false;
     ComputeOptions compute;
 };
 
@@ -45,20 +48,28 @@ bool selected(const std::vector<std::string>& names, const std::string& name) {
     return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// Forced: the kernels of that name. Otherwise the one that a call takes for each type, or all.
+std::vector<std::pair<std::string, DType>> chosen_kernels(const BenchCommand& command) {
+    const std::string& forced = command.compute.kernel;
+    std::vector<std::pair<std::string, DType>> chosen;
+    std::set<DType> served;
+    for (const KernelInfo& kernel : kernels()) {
+        if (!kernel.available || !(forced.empty() || kernel.name == forced || kernel.name.starts_with(forced + ".")))
+            continue;
+        for (const DType dtype : checks::dtypes_of(kernel.name)) {
+            if (!command.dtype.empty() && command.dtype != name_of(dtype)) continue;
+            const bool first = served.insert(dtype).second;
+            if (first || command.all_kernels || !forced.empty()) chosen.emplace_back(kernel.name, dtype);
+        }
+    }
+    return chosen;
+}
+
 std::vector<Work> plan(const BenchCommand& command) {
     std::vector<Work> work;
     for (const bench::Shape& shape : bench::shapes()) {
         if (!selected(command.shapes, shape.name)) continue;
-        for (const KernelInfo& kernel : kernels()) {
-            const std::string& forced = command.compute.kernel;
-            if (!kernel.available ||
-                !(forced.empty() || kernel.name == forced || kernel.name.starts_with(forced + ".")))
-                continue;
-            for (const DType dtype : checks::dtypes_of(kernel.name)) {
-                if (command.dtype.empty() || command.dtype == name_of(dtype))
-                    work.push_back({kernel.name, dtype, shape});
-            }
-        }
+        for (const auto& [kernel, dtype] : chosen_kernels(command)) work.push_back({kernel, dtype, shape});
     }
     return work;
 }
@@ -128,6 +139,8 @@ void add_bench(Program& program) {
     sub.add("--dtype", command->dtype, "Type of the tokens; all when left out")
         .one_of({"float16", "bfloat16", "float32", "float64"});
     sub.add("--seconds", command->seconds, "Time for each line").show_default().within(0.0, 3600.0);
+    sub.add_flag("--all-kernels", command->all_kernels,
+                 "Every kernel that runs here; when left out, those that calls take");
     sub.add_flag("--json", command->json, "JSON");
     add_device_option(sub, command->compute);
     add_threads_option(sub, command->compute);

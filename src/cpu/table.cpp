@@ -48,10 +48,10 @@ constexpr Kernel row(std::string_view name, std::string_view description, std::s
 
 constexpr Kernel rows[] = {
 #if defined(__x86_64__)
-    row<avx512_ops, DType::f32>("cpu.avx512.f32", "AVX-512, tiles of 12 tokens x 32 lanes", &missing_avx512),
+    row<avx512_ops, DType::f32>("cpu.avx512.f32", "AVX-512, tiles of 8 tokens x 32 lanes", &missing_avx512),
     row<avx512_ops, DType::f16>("cpu.avx512.f16", "AVX-512, float16 widened in L1", &missing_avx512),
     row<avx512_ops, DType::bf16>("cpu.avx512.bf16", "AVX-512, bfloat16 widened in L1", &missing_avx512),
-    row<avx512_ops, DType::f64>("cpu.avx512.f64", "AVX-512, tiles of 12 tokens x 16 lanes", &missing_avx512),
+    row<avx512_ops, DType::f64>("cpu.avx512.f64", "AVX-512, tiles of 8 tokens x 16 lanes", &missing_avx512),
     row<avx2_ops, DType::f32>("cpu.avx2.f32", "AVX2 + FMA, tiles of 6 tokens x 16 lanes", &missing_avx2),
     row<avx2_ops, DType::f16>("cpu.avx2.f16", "AVX2 + F16C, float16 widened in L1", &missing_avx2),
     row<avx2_ops, DType::bf16>("cpu.avx2.bf16", "AVX2, bfloat16 widened in L1", &missing_avx2),

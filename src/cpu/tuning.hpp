@@ -20,9 +20,10 @@ constexpr int tail_rows(int rows) {
 }
 
 /// Products added by one chain of multiply-adds, before its sum joins the tree: the same for every instruction set, or
-/// scores would differ. The longer the chain, the larger the rounding error and the fewer the extra additions.
-constexpr std::int64_t run_length(bool half_tokens) {
-    return half_tokens ? 32 : 16;
+/// scores would differ. The longer the chain, the larger the rounding error and the fewer the extra additions: float32
+/// tokens have the tightest bound.
+constexpr std::int64_t run_length(std::int64_t token_bytes) {
+    return token_bytes == 4 ? 8 : 32;
 }
 
 /// Document rows processed by all query panels before the next are touched: half of a 32 KiB L1.

@@ -55,6 +55,18 @@ TEST(Bounds, ValuesOfOneSign) {
     }
 }
 
+// Rows of one repeated number: every addition of a chain rounds the same way.
+TEST(Bounds, ConstantRows) {
+    std::mt19937 random(3);
+    for (const DType dtype : token_types) {
+        for (int sample = 0; sample < 40; ++sample) {
+            const double x = 1 + uniform()(random);
+            const std::int64_t dim = sample % 4 == 3 ? 4096 : 64 + sample;
+            expect_bounded({Layout::single, dtype, 1, 2, 1, 3, dim}, [x](std::mt19937&) { return x; });
+        }
+    }
+}
+
 TEST(Bounds, LongQueriesSumExactly) {
     for (const DType dtype : token_types) {
         expect_bounded({Layout::cross, dtype, 1, 2, 2000, 3, 20, false, false, 13}, uniform());

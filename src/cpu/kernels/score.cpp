@@ -196,7 +196,7 @@ class ScoreCall {
         const std::byte* ready[RowBlock::most_rows];
         FoldArgs<Value> args;
         args.dim = params_.dim;
-        args.run = run_length(is_half(params_.dtype));
+        args.run = run_length(static_cast<std::int64_t>(size_of(params_.dtype)));
         args.rows = prepare(work, block, ready);
         args.scales = params_.normalize ? work.scales.data() : nullptr;
         args.tokens = block.tokens;

@@ -7,12 +7,13 @@
 //   row 1  d ->  s10  s11
 //   ...                        document rows are read where they lie, one scalar at a time
 //
-// Order of additions, the same for every instruction set: chains of `run` products (16 of float), each a multiplication and then fused
-// multiply-adds; the sums of the chains are added as a binary tree. After chain c the sum is added to the waiting left
-// neighbours of the same size (one for every trailing 1 bit of c), then waits itself in `waiting[level]` (stack, L1).
+// Order of additions, the same for every instruction set: chains of `run` products, each a multiplication and then
+// fused multiply-adds; the sums of the chains are added as a binary tree. After chain c the sum is added to the waiting
+// left neighbours of the same size (one for every trailing 1 bit of c), then waits itself in `waiting[level]` (stack,
+// L1).
 //
-// Why: the error of a plain chain grows with its length when the products have one sign. Largest error in 100 000 pairs of rows,
-// in units of |q||d| (2e-7 is what docs/numerics.md promises):
+// Why: the error of a plain chain grows with its length when the products have one sign. Largest error in 100 000 pairs
+// of rows, in units of |q||d| (2e-7 is what docs/numerics.md promises):
 //
 //     products of one chain                    8        16        32        128
 //     uniform in [0, 1), d = 128         1.3e-7    1.4e-7    1.8e-7    5.3e-7
@@ -20,7 +21,7 @@
 //     both rows constant, any d          1.5e-7    2.7e-7    5.1e-7    1.9e-6
 //     time, AVX-512 / AVX2              1.11 / 1.09   1         0.95 / 0.99
 //
-// With 16, a pair of rows each of which repeats one number can miss the bound by a third (6 % of such pairs do).
+// float32 tokens take 8: with 16, a pair of rows each of which repeats one number can miss the bound by a third.
 //
 // Included by files under inst/ only; everything here is private to them.
 #pragma once
