@@ -23,17 +23,18 @@ MAY_INCLUDE = {
 }
 LAYERS = {"rowmax", "core", "cpu", "cuda", "no_cuda", "capi", "io", "stream", "cli", "binding"}
 
-CPP = {".c", ".cpp", ".h", ".hpp", ".cu", ".cuh"}
+CPP = {".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".inc", ".inl", ".cu", ".cuh"}
 LONGEST_FILE = 500
 STANDARD_HEADER = re.compile(r"[a-z_]+|(stddef|stdint|string)\.h")
-INTRINSICS = re.compile(
-    r"\b(asm|__asm__)\b|\b_mm(256|512)?_\w|__builtin_ia32|\b(imm|arm_neon|x86)intrin\.h|arm_neon\.h|\bv(ld1|st1|fma|max)q_"
-)
-PYTHON_HEADERS = re.compile(r"#\s*include\s*<(torch|ATen|c10|nanobind|pybind11|Python\.h)")
+INTRINSIC_HEADER = re.compile(r"\w*intrin\.h|arm_\w+\.h")
+INTRINSICS = re.compile(r"\b(asm|__asm|__asm__)\b|\b_mm(256|512)?_\w|\b__m(128|256|512)\w?\b|__builtin_ia32|\bv(ld1|st1|fma|max)q_")
+PYTHON_HEADER = re.compile(r"(torch|ATen|c10|nanobind|pybind11)/|Python\.h")
 SPEAKS = re.compile(
-    r"(?<![\w.:>])(::|std::)?(exit|_exit|quick_exit|abort|terminate|printf|fprintf|vprintf|puts|putchar|perror)\s*\("
-    r"|std::(cout|cerr|clog)\b|\bfmt::print\b"
+    r"(?<![\w.:>])(::|std::)?(exit|_exit|_Exit|quick_exit|abort|terminate|assert|raise|system|perror"
+    r"|v?f?printf|f?puts|f?putc|putchar|syslog)\s*\("
+    r"|std::(cout|cerr|clog)\b|\bfmt::print(ln)?\b|\bSTDERR_FILENO\b|\b__builtin_trap\b"
 )
+FUNCTION_MACRO = re.compile(r"^\s*#\s*define\s+\w+\(", re.MULTILINE)
 STRINGS_AND_COMMENTS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
 
 
@@ -56,14 +57,21 @@ def layer_of(path):
 
 def check_includes(path, text):
     layer = layer_of(path)
-    if layer is None:
-        return
+    parts = pathlib.PurePosixPath(path).parts
+    if layer is None and parts[0] in ("include", "src"):
+        yield "a layer that tests/layers does not know: say there what it may include"
     for quote, header in includes(text):
-        other = header.split("/")[0]
-        if quote == '"' and other in LAYERS and other not in MAY_INCLUDE[layer]:
+        folders = pathlib.PurePosixPath(header).parts
+        if ".." in folders or "." in header.split("/"):
+            yield f"{header}: headers are named from the root of their layer"
+        if layer is not None and folders[0] in LAYERS - MAY_INCLUDE[layer]:
             yield f"{layer} may not include {header}"
         if quote == "<" and layer == "include/rowmax" and not STANDARD_HEADER.fullmatch(header):
             yield f"public headers include only standard ones, not <{header}>"
+        if "prim" not in parts and INTRINSIC_HEADER.fullmatch(header):
+            yield f"{header}: intrinsics belong in prim/"
+        if parts[0] != "python" and PYTHON_HEADER.match(header):
+            yield f"{header}: Python and torch headers belong under python/"
 
 
 def check_contents(path, text):
@@ -71,10 +79,10 @@ def check_contents(path, text):
     parts = pathlib.PurePosixPath(path).parts
     if "prim" not in parts and (found := INTRINSICS.search(code)):
         yield f"'{found[0]}': assembly and intrinsics belong in prim/"
-    if parts[0] != "python" and (found := PYTHON_HEADERS.search(text)):
-        yield f"'{found[0]}': Python and torch headers belong under python/"
     if parts[0] == "src" and (found := SPEAKS.search(code)):
         yield f"'{found[0].strip()}': the library never prints, exits or aborts"
+    if parts[0] != "tests" and (found := FUNCTION_MACRO.search(code)):
+        yield f"'{found[0].strip()}': templates and functions instead of macros"
 
 
 def check_file(path, text):
