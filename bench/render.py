@@ -157,8 +157,23 @@ def plots_section(path: Path) -> str:
     return f"![roofline](plots/{name}-roofline.svg)\n\n![speed-up](plots/{name}-speedup.svg)"
 
 
+MEASURES = {"recip_rank": "MRR", "ndcg_cut_10": "nDCG@10", "success_1": "success at 1", "success_10": "success at 10"}
+
+
+def quality_section(path: Path) -> str:
+    """Known-item search of `make demo`, kept by quality.py."""
+    first, *lines = results.read(path)
+    corpus = lines[0]
+    note = (f"Known-item search, as `make demo` runs it: the one-line synopsis of a package must find its long description among "
+            f"{corpus['documents']} ({corpus['source']}, {corpus['queries']} queries, {corpus['model']}). "
+            f"{first['date']}, commit `{first['commit']}`, `{path.name}`.")
+    rows = [[line["impl"], *(f"{line[name]:.3f}" for name in MEASURES)] for line in lines]
+    return f"## What late interaction buys\n\n{note}\n\n{table(['', *MEASURES.values()], rows)}"
+
+
 def document() -> str:
     parts = [INTRODUCTION]
+    parts += [quality_section(path) for path in newest_files("quality")]
     for path in newest_files("cpu"):
         parts += [device_section(path), plots_section(path)]
     return "\n".join(part + "\n" for part in parts)

@@ -2,8 +2,8 @@
 
 usage: check_spills.py OBJDUMP OBJECT...
 
-A block of code between two jumps that holds 32 or more multiply-adds is part of the inner loop; in it no vector register may be loaded
-from or stored to the stack. (The sums of finished chains do go to the stack, between those blocks.)
+A block of code between two jumps that holds 32 or more multiply-adds is part of the inner loop; in it no vector
+register may be loaded from or stored to the stack. (The sums of finished chains do go to the stack, between those blocks.)
 """
 
 import re
