@@ -4,22 +4,12 @@
 #include <cmath>
 #include <limits>
 
-#include "core/half.hpp"
+#include "core/element.hpp"
 #include "core/problem.hpp"
 
 namespace rowmax::cli {
 
 namespace {
-
-double value_at(const std::byte* row, DType dtype, std::int64_t i) {
-    const std::byte* at = row + static_cast<std::size_t>(i) * size_of(dtype);
-    switch (dtype) {
-        case DType::f16: return core::half_to_float(core::load<std::uint16_t>(at));
-        case DType::bf16: return core::bfloat_to_float(core::load<std::uint16_t>(at));
-        case DType::f64: return core::load<double>(at);
-        default: return core::load<float>(at);
-    }
-}
 
 class Norms {
   public:
@@ -30,8 +20,8 @@ class Norms {
     void add(const std::byte* row, DType dtype, std::int64_t dim) {
         double squares = 0;
         bool nan = false;
-        for (std::int64_t i = 0; i < dim; ++i) {
-            const double value = value_at(row, dtype, i);
+        for (std::int64_t i = 0; i < dim; ++i, row += size_of(dtype)) {
+            const double value = core::read_element(row, dtype);
             nan = nan || std::isnan(value);
             squares += value * value;
         }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
-#include "cli/checks/sample.hpp"
+#include "cpu/pool.hpp"
+#include "cpu/sample.hpp"
 #include "prim/fma_peak.hpp"
 
 namespace rowmax::cli::bench {
@@ -49,21 +49,21 @@ const std::vector<Shape>& shapes() {
 Timing measure(const Shape& shape, DType dtype, const Options& options, double seconds,
                const std::function<void()>& pause) {
     constexpr std::size_t least_repetitions = 5;
-    checks::Spec spec{.queries = shape.queries,
-                      .documents = shape.documents,
-                      .query_length = shape.query_length,
-                      .document_length = shape.document_length,
-                      .dim = shape.dim};
-    const checks::Sample sample(spec, dtype, 1);
-    ScoreRequest request = sample.request();
+    const test::Sample sample({.dtype = dtype,
+                               .queries = shape.queries,
+                               .documents = shape.documents,
+                               .lq = shape.query_length,
+                               .ld = shape.document_length,
+                               .dim = shape.dim},
+                              test::small_integers(shape.dim));
+    ScoreRequest request = sample.request;
     request.options = options;
     std::vector<std::byte> memory(static_cast<std::size_t>(shape.queries * shape.documents) * size_of(DType::f64));
     const ResultShape result = result_shape(request);
     ScoreOutputs outputs;
     outputs.scores = TensorView(memory.data(), result.dtype, result.scores);
     score(request, outputs);  // first touch of pages and threads
-    const int threads =
-        options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    const int threads = cpu::thread_count(options.threads);
     std::vector<double> times;
     std::vector<double> peaks;
     const auto start = Clock::now();

@@ -5,72 +5,60 @@
 
 #include "cli/checks/checks.hpp"
 #include "cli/checks/run.hpp"
-#include "cli/checks/sample.hpp"
 #include "core/problem.hpp"
 #include "core/reference.hpp"
+#include "cpu/sample.hpp"
 
 namespace rowmax::checks {
 
 namespace {
 
 using core::reference::Scores;
-
-constexpr Layout layouts[] = {Layout::dense,   Layout::packed, Layout::ranges,
-                              Layout::grouped, Layout::zipped, Layout::list};
+using test::Layout;
+using test::Shape;
 
 // Odd sizes: none, one, around a group of 16 query tokens, around vectors and tiles, long.
-std::vector<Spec> sized_specs() {
-    std::vector<Spec> specs;
+std::vector<Shape> sized_shapes() {
+    std::vector<Shape> shapes;
     for (const std::int64_t length : {0, 1, 2, 7, 15, 16, 17, 31, 33, 64, 70}) {
-        specs.push_back({.query_length = length, .document_length = 33, .dim = 24});
+        shapes.push_back({.queries = 2, .documents = 3, .lq = length, .ld = 33, .dim = 24});
     }
     for (const std::int64_t length : {0, 1, 5, 7, 8, 29, 30, 31, 33, 180, 1030}) {
-        specs.push_back({.query_length = 17, .document_length = length, .dim = 16});
+        shapes.push_back({.queries = 2, .documents = 3, .lq = 17, .ld = length, .dim = 16});
     }
     for (const std::int64_t dim : {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 96, 100, 128, 129, 768, 1030, 4096}) {
-        specs.push_back({.query_length = 3, .document_length = 9, .dim = dim});
+        shapes.push_back({.queries = 2, .documents = 3, .lq = 3, .ld = 9, .dim = dim});
     }
     for (const std::int64_t count : {0, 1, 5}) {
-        specs.push_back({.queries = count, .documents = 2});
-        specs.push_back({.queries = 2, .documents = count});
+        shapes.push_back({.queries = count, .documents = 2, .lq = 5, .ld = 7, .dim = 8});
+        shapes.push_back({.queries = 2, .documents = count, .lq = 5, .ld = 7, .dim = 8});
     }
-    return specs;
+    return shapes;
 }
 
-std::vector<Spec> specs_of(Fill fill) {
-    std::vector<Spec> specs = sized_specs();
-    for (const Layout layout : layouts) {
-        for (const bool masks : {false, true}) {
-            specs.push_back({.layout = layout,
-                             .queries = 3,
-                             .documents = 5,
-                             .query_length = 19,
-                             .document_length = 45,
-                             .dim = 40,
-                             .masks = masks});
+std::vector<Shape> oracle_shapes() {
+    std::vector<Shape> shapes = sized_shapes();
+    for (const Layout layout : test::all_layouts) {
+        for (const bool masked : {false, true}) {
+            shapes.push_back(
+                {.layout = layout, .queries = 3, .documents = 5, .lq = 19, .ld = 45, .dim = 40, .masked = masked});
         }
     }
-    for (Spec& spec : specs) spec.fill = fill;
-    return specs;
+    return shapes;
 }
 
-core::Params params_of(const ScoreRequest& request, core::Problem& keep) {
-    keep = core::make_problem(request);
-    return keep.params;
-}
-
-void compare_exactly(const Spec& spec, const Result& got, const Scores& want, Report& report) {
-    if (!got.intact) report.fail(fmt::format("{}: wrote outside its outputs", spec.text()));
+void compare_exactly(const Shape& shape, const Result& got, const Scores& want, Report& report) {
+    if (!got.intact) report.fail(fmt::format("{}: wrote outside its outputs", text_of(shape)));
     for (std::size_t p = 0; p < want.scores.size(); ++p) {
         if (!same(got.scores[p], want.scores[p])) {
             report.fail(
-                fmt::format("{}: score of pair {} is {}, not {}", spec.text(), p, got.scores[p], want.scores[p]));
+                fmt::format("{}: score of pair {} is {}, not {}", text_of(shape), p, got.scores[p], want.scores[p]));
             return;
         }
     }
     for (std::size_t i = 0; i < want.index.size(); ++i) {
         if (got.index[i] != want.index[i] || !same(got.similarity[i], want.similarity[i])) {
-            report.fail(fmt::format("{}: answer {} is token {} with {}, not token {} with {}", spec.text(), i,
+            report.fail(fmt::format("{}: answer {} is token {} with {}, not token {} with {}", text_of(shape), i,
                                     got.index[i], got.similarity[i], want.index[i], want.similarity[i]));
             return;
         }
@@ -83,29 +71,31 @@ double bound_of(DType dtype, bool normalize) {
     return products + (normalize && dtype != DType::f64 ? 5e-7 : 0);
 }
 
-void compare_closely(const Spec& spec, DType dtype, const Result& got, const Scores& want, Report& report) {
-    const double bound = bound_of(dtype, spec.normalize);
+void compare_closely(const Shape& shape, DType dtype, const Result& got, const Scores& want, Report& report) {
+    const double bound = bound_of(dtype, shape.normalize);
     for (std::size_t p = 0; p < want.scores.size(); ++p) {
         const double error = std::fabs(got.scores[p] - want.scores[p]);
         if (error <= bound * want.scale[p]) continue;
         report.fail(
             fmt::format("{}: score of pair {} is {}, the oracle says {}: {:.3g} of its scale, {:.3g} is allowed",
-                        spec.text(), p, got.scores[p], want.scores[p], error / want.scale[p], bound));
+                        text_of(shape), p, got.scores[p], want.scores[p], error / want.scale[p], bound));
         return;
     }
 }
 
-template <class Compare>
-Report check_specs(const std::vector<Spec>& specs, std::string_view kernel, DType dtype,
-                   const std::function<void()>& pause, Compare&& compare) {
+/// Runs every shape; `values_of(dim)` fills it, `compare` judges.
+template <class ValuesOf, class Compare>
+Report check_shapes(std::vector<Shape> shapes, std::string_view kernel, DType dtype, const std::function<void()>& pause,
+                    ValuesOf&& values_of, Compare&& compare) {
     Report report;
-    std::uint64_t seed = 1;
-    for (const Spec& spec : specs) {
+    unsigned seed = 1;
+    for (Shape& shape : shapes) {
         pause();
-        const Sample sample(spec, dtype, seed++);
-        core::Problem keep;
-        const Scores want = core::reference::score(params_of(sample.request(), keep));
-        compare(spec, run(sample.request(), kernel), want, report);
+        shape.dtype = dtype;
+        shape.seed = seed++;
+        const test::Sample sample(shape, values_of(shape.dim));
+        const Scores want = core::reference::score(core::make_problem(sample.request).params);
+        compare(shape, run(sample.request, kernel), want, report);
         ++report.cases;
     }
     return report;
@@ -114,23 +104,20 @@ Report check_specs(const std::vector<Spec>& specs, std::string_view kernel, DTyp
 }  // namespace
 
 Report check_exact(std::string_view kernel, DType dtype, const std::function<void()>& pause) {
-    return check_specs(specs_of(Fill::integers), kernel, dtype, pause, compare_exactly);
+    return check_shapes(oracle_shapes(), kernel, dtype, pause, test::small_integers, compare_exactly);
 }
 
 Report check_random(std::string_view kernel, DType dtype, const std::function<void()>& pause) {
-    std::vector<Spec> specs = specs_of(Fill::gaussians);
+    std::vector<Shape> shapes = oracle_shapes();
     for (const std::int64_t dim : {3, 64, 128}) {
-        specs.push_back({.query_length = 33,
-                         .document_length = 70,
-                         .dim = dim,
-                         .masks = true,
-                         .normalize = true,
-                         .fill = Fill::gaussians});
+        shapes.push_back(
+            {.queries = 2, .documents = 3, .lq = 33, .ld = 70, .dim = dim, .masked = true, .normalize = true});
     }
-    return check_specs(specs, kernel, dtype, pause,
-                       [&](const Spec& spec, const Result& got, const Scores& want, Report& report) {
-                           compare_closely(spec, dtype, got, want, report);
-                       });
+    return check_shapes(
+        shapes, kernel, dtype, pause, [](std::int64_t) { return test::normal(); },
+        [&](const Shape& shape, const Result& got, const Scores& want, Report& report) {
+            compare_closely(shape, dtype, got, want, report);
+        });
 }
 
 }  // namespace rowmax::checks

@@ -1,6 +1,6 @@
 #include "cli/checks/checks.hpp"
 
-#include "cli/checks/sample.hpp"
+#include "cpu/sample.hpp"
 
 namespace rowmax::checks {
 
@@ -25,8 +25,8 @@ const std::vector<Check>& all_checks() {
 std::vector<DType> dtypes_of(std::string_view kernel) {
     std::vector<DType> taken;
     for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
-        const Sample sample(Spec{}, dtype, 1);
-        ScoreRequest request = sample.request();
+        const test::Sample sample({.dtype = dtype}, test::small_integers(1));
+        ScoreRequest request = sample.request;
         request.options.kernel = kernel;
         for (const KernelInfo& info : explain_dispatch(request)) {
             if (info.chosen) taken.push_back(dtype);

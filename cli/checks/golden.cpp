@@ -9,7 +9,7 @@
 #include "cli/checks/checks.hpp"
 #include "cli/checks/golden_text.hpp"
 #include "cli/checks/run.hpp"
-#include "cli/checks/sample.hpp"
+#include "core/element.hpp"
 
 namespace rowmax::checks {
 
@@ -51,7 +51,7 @@ struct Tensor {
         const std::vector<double> values = numbers(value);
         memory.resize(values.size() * size_of(dtype));
         for (std::size_t i = 0; i < values.size(); ++i)
-            store(memory.data(), dtype, static_cast<std::int64_t>(i), values[i]);
+            core::write_element(&memory[i * size_of(dtype)], dtype, values[i]);
         view = TensorView(memory.data(), dtype, shape);
     }
 };

@@ -3,10 +3,10 @@
 
 #include "cli/checks/checks.hpp"
 #include "cli/checks/run.hpp"
-#include "cli/checks/sample.hpp"
-#include "core/half.hpp"
+#include "core/element.hpp"
 #include "core/problem.hpp"
 #include "core/reference.hpp"
+#include "cpu/sample.hpp"
 
 namespace rowmax::checks {
 
@@ -17,26 +17,22 @@ struct Gradients {
     std::vector<double> d;
 };
 
-double widened(const std::byte* at, DType dtype) {
-    switch (dtype) {
-        case DType::f16: return core::half_to_float(core::load<std::uint16_t>(at));
-        case DType::bf16: return core::bfloat_to_float(core::load<std::uint16_t>(at));
-        case DType::f64: return core::load<double>(at);
-        default: return core::load<float>(at);
-    }
-}
-
 std::vector<double> widened(const std::vector<std::byte>& bytes, DType dtype) {
     std::vector<double> values;
-    for (std::size_t at = 0; at < bytes.size(); at += size_of(dtype)) values.push_back(widened(&bytes[at], dtype));
+    for (std::size_t at = 0; at < bytes.size(); at += size_of(dtype))
+        values.push_back(core::read_element(&bytes[at], dtype));
     return values;
+}
+
+std::vector<std::byte> narrowed(const std::vector<double>& values, DType dtype) {
+    std::vector<std::byte> bytes(values.size() * size_of(dtype));
+    for (std::size_t i = 0; i < values.size(); ++i) core::write_element(&bytes[i * size_of(dtype)], dtype, values[i]);
+    return bytes;
 }
 
 // Gradients have the tokens' type: the exact value, rounded once.
 std::vector<double> rounded(const std::vector<double>& values, DType dtype) {
-    std::vector<std::byte> bytes(values.size() * size_of(dtype));
-    for (std::size_t i = 0; i < values.size(); ++i) store(bytes.data(), dtype, static_cast<std::int64_t>(i), values[i]);
-    return widened(bytes, dtype);
+    return widened(narrowed(values, dtype), dtype);
 }
 
 TensorView gradient_of(const TensorView& tokens, std::vector<std::byte>& memory) {
@@ -50,9 +46,7 @@ Gradients run_backward(ScoreRequest request, std::string_view kernel, const Resu
     request.options.kernel = kernel;
     request.options.threads = threads;
     const ResultShape shape = result_shape(request);
-    std::vector<std::byte> grad(grad_scores.size() * size_of(shape.dtype));
-    for (std::size_t p = 0; p < grad_scores.size(); ++p)
-        store(grad.data(), shape.dtype, static_cast<std::int64_t>(p), grad_scores[p]);
+    const std::vector<std::byte> grad = narrowed(grad_scores, shape.dtype);
     std::vector<std::byte> q;
     std::vector<std::byte> d;
     const TensorView q_view = gradient_of(request.q.tokens, q);
@@ -76,46 +70,43 @@ void compare(const std::string& name, const std::vector<double>& got, const std:
     }
 }
 
-void check_spec(const Spec& spec, std::string_view kernel, DType dtype, Report& report) {
-    const Sample sample(spec, dtype, 3);
-    const Result forward = run(sample.request(), kernel);
+void check_shape(const test::Shape& shape, std::string_view kernel, Report& report) {
+    const test::Sample sample(shape, test::small_integers(shape.dim));
+    const std::string name = text_of(shape);
+    const Result forward = run(sample.request, kernel);
     const std::vector<double> grad = small_integers(forward.scores.size());
-    const core::Problem problem = core::make_problem(sample.request());
+    const core::Problem problem = core::make_problem(sample.request);
     const core::reference::Gradient want = core::reference::backward(problem.params, forward.index, grad);
-    const Gradients got = run_backward(sample.request(), kernel, forward, grad, 0);
-    compare(spec.text() + ", queries' gradient", got.q, rounded(want.q, dtype), report);
-    compare(spec.text() + ", documents' gradient", got.d, rounded(want.d, dtype), report);
-    const Gradients again = run_backward(sample.request(), kernel, forward, grad, 1);
-    compare(spec.text() + ", queries' gradient on one thread", again.q, got.q, report);
-    compare(spec.text() + ", documents' gradient on one thread", again.d, got.d, report);
+    const Gradients got = run_backward(sample.request, kernel, forward, grad, 0);
+    compare(name + ", queries' gradient", got.q, rounded(want.q, shape.dtype), report);
+    compare(name + ", documents' gradient", got.d, rounded(want.d, shape.dtype), report);
+    const Gradients again = run_backward(sample.request, kernel, forward, grad, 1);
+    compare(name + ", queries' gradient on one thread", again.q, got.q, report);
+    compare(name + ", documents' gradient on one thread", again.d, got.d, report);
     ++report.cases;
+}
+
+std::vector<test::Shape> gradient_shapes() {
+    // Many sources, few destinations.
+    std::vector<test::Shape> shapes = {{.queries = 40, .documents = 30, .lq = 20, .ld = 3, .dim = 5}};
+    for (const test::Layout layout : test::all_layouts) {
+        for (const bool masked : {false, true}) {
+            shapes.push_back(
+                {.layout = layout, .queries = 3, .documents = 4, .lq = 18, .ld = 21, .dim = 33, .masked = masked});
+        }
+    }
+    return shapes;
 }
 
 }  // namespace
 
 Report check_gradient(std::string_view kernel, DType dtype, const std::function<void()>& pause) {
     Report report;
-    std::vector<Spec> specs = {{.queries = 40,
-                                .documents = 30,
-                                .query_length = 20,
-                                .document_length = 3,
-                                .dim = 5}};  // many sources, few destinations
-    for (const Layout layout :
-         {Layout::dense, Layout::packed, Layout::ranges, Layout::grouped, Layout::zipped, Layout::list}) {
-        for (const bool masks : {false, true}) {
-            specs.push_back({.layout = layout,
-                             .queries = 3,
-                             .documents = 4,
-                             .query_length = 18,
-                             .document_length = 21,
-                             .dim = 33,
-                             .masks = masks});
-        }
-    }
-    for (const Spec& spec : specs) {
+    for (test::Shape& shape : gradient_shapes()) {
         pause();
+        shape.dtype = dtype;
         try {
-            check_spec(spec, kernel, dtype, report);
+            check_shape(shape, kernel, report);
         } catch (const Error& error) {
             if (error.code() != ErrorCode::not_implemented) throw;
             return {};  // this kernel has no backward

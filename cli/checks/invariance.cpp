@@ -6,7 +6,7 @@
 
 #include "cli/checks/checks.hpp"
 #include "cli/checks/run.hpp"
-#include "cli/checks/sample.hpp"
+#include "cpu/sample.hpp"
 
 namespace rowmax::checks {
 
@@ -18,8 +18,8 @@ constexpr std::int64_t documents = 6;
 /// Compares variants of one request with it; pair p of the base is (p / documents, p % documents).
 class Variants {
   public:
-    Variants(const Sample& sample, std::string_view kernel, Report& report)
-        : sample_(sample), kernel_(kernel), report_(report), base_(run(sample.request(), kernel)) {}
+    Variants(const test::Sample& sample, std::string_view kernel, Report& report)
+        : sample_(sample), kernel_(kernel), report_(report), base_(run(sample.request, kernel)) {}
 
     /// `pair_of(p)`: which pair of the base the variant's pair p is.
     template <class PairOf>
@@ -29,7 +29,7 @@ class Variants {
         for (std::size_t p = 0; p < got.scores.size(); ++p) {
             const auto b = static_cast<std::size_t>(pair_of(static_cast<std::int64_t>(p)));
             if (same(got.scores[p], base_.scores[b]) && (wants == Wants::scores || same_answers(got, p, b))) continue;
-            report_.fail(fmt::format("{}, {}: pair {} differs: {} and {}", sample_.spec().text(), name, b,
+            report_.fail(fmt::format("{}, {}: pair {} differs: {} and {}", text_of(sample_.shape()), name, b,
                                      got.scores[p], base_.scores[b]));
             return;
         }
@@ -40,14 +40,14 @@ class Variants {
 
   private:
     [[nodiscard]] bool same_answers(const Result& got, std::size_t p, std::size_t b) const {
-        const auto width = static_cast<std::size_t>(sample_.spec().query_length);
+        const auto width = static_cast<std::size_t>(sample_.shape().lq);
         for (std::size_t s = 0; s < width; ++s) {
             if (got.index[p * width + s] != base_.index[b * width + s]) return false;
             if (!same(got.similarity[p * width + s], base_.similarity[b * width + s])) return false;
         }
         return true;
     }
-    const Sample& sample_;
+    const test::Sample& sample_;
     std::string_view kernel_;
     Report& report_;
     Result base_;
@@ -67,31 +67,31 @@ TokenSet items(const TokenSet& set, std::int64_t first, std::int64_t count) {
     return part;
 }
 
-void vary_batch(const Sample& sample, Variants& variants) {
+void vary_batch(const test::Sample& sample, Variants& variants) {
     for (std::int64_t i = 0; i < queries; ++i) {
         for (std::int64_t j = 0; j < documents; ++j) {
-            ScoreRequest alone = sample.request();
+            ScoreRequest alone = sample.request;
             alone.q = items(alone.q, i, 1);
             alone.d = items(alone.d, j, 1);
             variants.expect_same("alone", alone, Wants::everything, [&](std::int64_t) { return i * documents + j; });
         }
     }
-    ScoreRequest tail = sample.request();
+    ScoreRequest tail = sample.request;
     tail.d = items(tail.d, 2, documents - 2);
     variants.expect_same("without the first documents", tail, Wants::everything,
                          [](std::int64_t p) { return p / (documents - 2) * documents + 2 + p % (documents - 2); });
 }
 
-void vary_call(const Sample& sample, Variants& variants) {
-    variants.expect_same("scores only", sample.request(), Wants::scores);
+void vary_call(const test::Sample& sample, Variants& variants) {
+    variants.expect_same("scores only", sample.request, Wants::scores);
     for (const int threads : {1, 2, 3, 7}) {
-        ScoreRequest request = sample.request();
+        ScoreRequest request = sample.request;
         request.options.threads = threads;
         variants.expect_same(fmt::format("{} threads", threads), request);
     }
 }
 
-void vary_order(const Sample& sample, Variants& variants) {
+void vary_order(const test::Sample& sample, Variants& variants) {
     std::vector<std::int64_t> q(queries * documents);
     std::vector<std::int64_t> d(queries * documents);
     for (std::int64_t p = 0; p < queries * documents; ++p) {
@@ -99,7 +99,7 @@ void vary_order(const Sample& sample, Variants& variants) {
         q[static_cast<std::size_t>(p)] = pair / documents;
         d[static_cast<std::size_t>(p)] = pair % documents;
     }
-    ScoreRequest request = sample.request();
+    ScoreRequest request = sample.request;
     request.pairing = Pairing::list;
     request.pair_q = TensorView(q.data(), DType::i64, {queries * documents});
     request.pair_d = TensorView(d.data(), DType::i64, {queries * documents});
@@ -108,8 +108,8 @@ void vary_order(const Sample& sample, Variants& variants) {
 }
 
 // Every query gets all documents as its own, through a stride of 0.
-void vary_grouping(const Sample& sample, Variants& variants) {
-    ScoreRequest request = sample.request();
+void vary_grouping(const test::Sample& sample, Variants& variants) {
+    ScoreRequest request = sample.request;
     const auto widen = [](TensorView& view) {
         if (!view.given()) return;
         for (int i = view.ndim; i > 0; --i) {
@@ -127,14 +127,13 @@ void vary_grouping(const Sample& sample, Variants& variants) {
 }
 
 // Without masks: the same memory as packed tokens and as ranges.
-void vary_layout(const Sample& sample, Variants& variants) {
-    const Spec& spec = sample.spec();
+void vary_layout(const test::Sample& sample, Variants& variants) {
+    const test::Shape& shape = sample.shape();
     std::vector<std::int64_t> starts(documents + 1);
-    for (std::int64_t i = 0; i <= documents; ++i) starts[static_cast<std::size_t>(i)] = i * spec.document_length;
-    const std::vector<std::int64_t> lengths(documents, spec.document_length);
-    ScoreRequest request = sample.request();
-    request.d.tokens =
-        TensorView(request.d.tokens.data, request.d.tokens.dtype, {documents * spec.document_length, spec.dim});
+    for (std::int64_t i = 0; i <= documents; ++i) starts[static_cast<std::size_t>(i)] = i * shape.ld;
+    const std::vector<std::int64_t> lengths(documents, shape.ld);
+    ScoreRequest request = sample.request;
+    request.d.tokens = TensorView(request.d.tokens.data, request.d.tokens.dtype, {documents * shape.ld, shape.dim});
     request.d.cu_seqlens = TensorView(starts.data(), DType::i64, {documents + 1});
     variants.expect_same("packed", request);
     request.d.cu_seqlens = {};
@@ -147,24 +146,25 @@ void vary_layout(const Sample& sample, Variants& variants) {
 
 Report check_invariance(std::string_view kernel, DType dtype, const std::function<void()>& pause) {
     Report report;
-    std::uint64_t seed = 1;
+    unsigned seed = 1;
     for (const std::int64_t length : {5, 16, 37, 150}) {
-        for (const bool masks : {false, true}) {
+        for (const bool masked : {false, true}) {
             pause();
-            Spec spec{.queries = queries,
-                      .documents = documents,
-                      .query_length = length,
-                      .document_length = 45,
-                      .dim = 40,
-                      .masks = masks};
-            spec.fill = Fill::gaussians;
-            const Sample sample(spec, dtype, seed++);
+            const test::Shape shape{.dtype = dtype,
+                                    .queries = queries,
+                                    .documents = documents,
+                                    .lq = length,
+                                    .ld = 45,
+                                    .dim = 40,
+                                    .masked = masked,
+                                    .seed = seed++};
+            const test::Sample sample(shape, test::normal());
             Variants variants(sample, kernel, report);
             vary_batch(sample, variants);
             vary_call(sample, variants);
             vary_order(sample, variants);
             vary_grouping(sample, variants);
-            if (!masks) vary_layout(sample, variants);
+            if (!masked) vary_layout(sample, variants);
         }
     }
     return report;

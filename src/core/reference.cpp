@@ -1,25 +1,15 @@
 #include "core/reference.hpp"
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 
-#include "core/half.hpp"
+#include "core/element.hpp"
 
 namespace rowmax::core::reference {
 
 namespace {
 
 constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
-
-double widen(const std::byte* at, DType dtype) {
-    switch (dtype) {
-        case DType::f16: return half_to_float(load<std::uint16_t>(at));
-        case DType::bf16: return bfloat_to_float(load<std::uint16_t>(at));
-        case DType::f32: return load<float>(at);
-        default: return load<double>(at);
-    }
-}
 
 // L2 norm without overflow: scaled by the largest magnitude.
 double norm(const std::vector<double>& row) {
@@ -91,14 +81,14 @@ void through_norm(double* gradient, const std::vector<double>& raw) {
     for (std::size_t k = 0; k < raw.size(); ++k) gradient[k] = length == 0 ? 0 : (gradient[k] - along * u[k]) / length;
 }
 
-// Applies it to every storage row once, even where ranges overlap.
+// Applies it to every storage row once, even where ranges overlap. Hidden tokens have no gradient, whatever they hold.
 void through_norms(const Params& params, const Segments& side, std::vector<double>& gradient) {
     std::vector<bool> done(gradient.size() / static_cast<std::size_t>(params.dim));
     for (std::int64_t i = 0; i < side.count; ++i) {
         const Segment segment = side.at(i);
         for (std::int64_t t = 0; t < segment.length; ++t) {
             const auto row = static_cast<std::size_t>(segment.first_row + t);
-            if (done[row]) continue;
+            if (done[row] || !side.keeps(segment, t)) continue;
             done[row] = true;
             through_norm(&gradient[row * static_cast<std::size_t>(params.dim)], widen_row(params, side, segment, t));
         }
@@ -115,7 +105,8 @@ std::vector<double> widen_row(const Params& params, const Segments& side, const 
     const auto size = static_cast<std::int64_t>(size_of(params.dtype));
     std::vector<double> row(static_cast<std::size_t>(params.dim));
     for (std::int64_t k = 0; k < params.dim; ++k) {
-        row[static_cast<std::size_t>(k)] = widen(segment.data + token * side.row_stride + k * size, params.dtype);
+        row[static_cast<std::size_t>(k)] =
+            read_element(segment.data + token * side.row_stride + k * size, params.dtype);
     }
     return row;
 }

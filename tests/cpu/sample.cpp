@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
+#include <sstream>
 
 namespace rowmax::test {
 
@@ -24,6 +26,12 @@ std::ostream& operator<<(std::ostream& out, const Shape& s) {
     return out << name_of_layout(s.layout) << " " << name_of(s.dtype) << " queries " << s.queries << " documents "
                << s.documents << " lq " << s.lq << " ld " << s.ld << " dim " << s.dim << (s.masked ? " masked" : "")
                << (s.normalize ? " normalize" : "") << " seed " << s.seed;
+}
+
+std::string text_of(const Shape& shape) {
+    std::ostringstream out;
+    out << shape;
+    return out.str();
 }
 
 Values small_integers(std::int64_t dim) {
@@ -58,20 +66,22 @@ TensorView Sample::keep(DType dtype, std::vector<std::int64_t> shape, const std:
 }
 
 TensorView Sample::tokens(std::vector<std::int64_t> shape, const Values& values) {
-    const std::int64_t count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
-    std::vector<double> all(static_cast<std::size_t>(count));
-    for (double& x : all) x = values(random_);
-    return keep(shape_.dtype, std::move(shape), all);
+    arrays_.push_back(Array::generated(shape_.dtype, std::move(shape), [&] { return values(random_); }));
+    return arrays_.back().view();
 }
 
-// About two thirds kept; now and then an item with nothing kept.
-TensorView Sample::mask(std::vector<std::int64_t> shape) {
+// About two thirds kept; now and then an item with nothing kept. Hidden tokens become NaN, which whoever reads them
+// shows.
+TensorView Sample::mask(Array& tokens, std::vector<std::int64_t> shape) {
     const std::int64_t length = shape.back();
     const std::int64_t count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
     std::vector<double> all;
     for (std::int64_t i = 0; i < count; ++i) {
         const bool empty = length > 0 && (i / length) % 5 == 3;
         all.push_back(!empty && std::uniform_int_distribution(0, 2)(random_) > 0 ? 1 : 0);
+        for (std::int64_t k = 0; all.back() == 0 && k < shape_.dim; ++k) {
+            tokens.set(static_cast<std::size_t>(i * shape_.dim + k), std::numeric_limits<double>::quiet_NaN());
+        }
     }
     return keep(DType::boolean, std::move(shape), all);
 }
@@ -85,10 +95,12 @@ void Sample::dense(const Values& values) {
     if (s.layout == Layout::single) q.erase(q.begin());
     if (s.layout == Layout::grouped) d.insert(d.begin(), queries);
     request.q.tokens = tokens(q, values);
+    Array& query = arrays_.back();
     request.d.tokens = tokens(d, values);
+    Array& document = arrays_.back();
     if (s.masked) {
-        request.q.mask = mask({q.begin(), q.end() - 1});
-        request.d.mask = mask({d.begin(), d.end() - 1});
+        request.q.mask = mask(query, {q.begin(), q.end() - 1});
+        request.d.mask = mask(document, {d.begin(), d.end() - 1});
     }
     if (zipped) request.pairing = Pairing::zipped;
     if (s.layout == Layout::grouped) request.pairing = Pairing::grouped;

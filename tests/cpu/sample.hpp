@@ -1,4 +1,5 @@
-// Requests of every layout with random contents, and rows of the CPU table run on them.
+// Requests of every layout with random contents, for tests and `rowmax selftest`, and rows of the CPU table run on
+// them.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <ostream>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/problem.hpp"
@@ -33,11 +35,12 @@ struct Shape {
     std::int64_t lq = 1;
     std::int64_t ld = 1;
     std::int64_t dim = 1;
-    bool masked = false;  ///< both sides, with holes (dense layouts)
+    bool masked = false;  ///< both sides, with holes (dense layouts); hidden tokens hold NaN
     bool normalize = false;
     unsigned seed = 1;
 };
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
+std::string text_of(const Shape& shape);
 
 using Values = std::function<double(std::mt19937&)>;
 /// Whole numbers whose products and sums are exact in every type: |x| <= 3, or 1 for long rows.
@@ -56,7 +59,7 @@ class Sample {
   private:
     TensorView keep(DType dtype, std::vector<std::int64_t> shape, const std::vector<double>& values);
     TensorView tokens(std::vector<std::int64_t> shape, const Values& values);
-    TensorView mask(std::vector<std::int64_t> shape);
+    TensorView mask(Array& tokens, std::vector<std::int64_t> shape);
     TensorView offsets(std::int64_t items, std::int64_t longest, std::int64_t& total);
     void dense(const Values& values);
     void packed(const Values& values);

@@ -188,7 +188,7 @@ TEST(SpecialValues, EveryHalfIsWidenedExactly) {
             SCOPED_TRACE(row->name);
             const Results r = run(*row, core::make_problem(request), Want::scores);
             for (std::size_t i = 0; i < 65536; ++i) {
-                const double want = fetch(static_cast<std::byte*>(bits.view().data) + 2 * i, dtype);
+                const double want = core::read_element(static_cast<std::byte*>(bits.view().data) + 2 * i, dtype);
                 ASSERT_TRUE(r.scores[i] == want || (std::isnan(want) && std::isnan(r.scores[i]))) << i;
             }
         }
@@ -206,11 +206,11 @@ TEST(SpecialValues, EveryHalfIsWidenedExactly) {
             for (std::int64_t t = 0; t < 512; t += 37) {  // finite rows: 0 * inf would be NaN everywhere
                 const std::byte* at = static_cast<std::byte*>(bits.view().data) + t * 256;
                 bool finite = true;
-                for (int k = 0; k < 128; ++k) finite = finite && std::isfinite(fetch(at + 2 * k, dtype));
+                for (int k = 0; k < 128; ++k) finite = finite && std::isfinite(core::read_element(at + 2 * k, dtype));
                 if (!finite) continue;
                 request.d.tokens = {at, dtype, {1, 128}};
                 const Results r = run(*row, core::make_problem(request));
-                for (std::size_t k = 0; k < 128; ++k) EXPECT_EQ(r.similarity[k], fetch(at + 2 * k, dtype));
+                for (std::size_t k = 0; k < 128; ++k) EXPECT_EQ(r.similarity[k], core::read_element(at + 2 * k, dtype));
             }
         }
     }
