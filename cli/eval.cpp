@@ -10,6 +10,7 @@
 #include "cli/commands.hpp"
 #include "cli/eval/metrics.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/outputs.hpp"
 #include "cli/shared.hpp"
 #include "io/output_file.hpp"
 #include "io/trec.hpp"
@@ -95,11 +96,11 @@ Evaluation evaluate(const EvalOptions& options) {
 
 void warn(const Evaluation& evaluation, bool complete) {
     if (evaluation.unjudged > 0) {
-        fmt::print(stderr, "rowmax: {} queries of the run have no judgments and are left out\n", evaluation.unjudged);
+        say(fmt::format("{} queries of the run have no judgments and are left out", evaluation.unjudged));
     }
     if (evaluation.missing > 0) {
-        fmt::print(stderr, "rowmax: {} judged queries are not in the run and {}\n", evaluation.missing,
-                   complete ? "count as zero" : "are left out (--complete counts them as zero)");
+        say(fmt::format("{} judged queries are not in the run and {}", evaluation.missing,
+                        complete ? "count as zero" : "are left out (--complete counts them as zero)"));
     }
 }
 
@@ -137,6 +138,7 @@ std::string as_json(const Evaluation& evaluation, bool per_query) {
 }
 
 void run_eval(const EvalOptions& options) {
+    check_outputs({{"--output", options.output}}, {options.qrels, options.run});
     const Evaluation evaluation = evaluate(options);
     warn(evaluation, options.complete);
     io::OutputFile output = open_output(options.output);

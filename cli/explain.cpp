@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
@@ -13,6 +15,7 @@
 #include "cli/explain/heat_map.hpp"
 #include "cli/explain/render.hpp"
 #include "cli/explain/token_text.hpp"
+#include "cli/outputs.hpp"
 #include "cli/shared.hpp"
 
 namespace rowmax::cli {
@@ -61,8 +64,10 @@ Explanation make_explanation(const ExplainCommand& command) {
 bool wants_colour(const ExplainCommand& command) {
     if (command.colour != "auto") return command.colour == "always";
     const char* off = std::getenv("NO_COLOR");  // https://no-color.org
+    const char* kind = std::getenv("TERM");
     const bool terminal = command.output.empty() && isatty(STDOUT_FILENO) != 0;
-    return terminal && (off == nullptr || *off == '\0');
+    const bool plain = kind != nullptr && std::string_view(kind) == "dumb";
+    return terminal && !plain && (off == nullptr || *off == '\0');
 }
 
 std::string picture(const ExplainCommand& command, const Explanation& pair) {
@@ -87,18 +92,31 @@ void check(const ExplainCommand& command) {
     if (command.matrix && !command.json) throw UsageError("--matrix needs --json");
 }
 
+// Text is written when it is asked for, and when nothing else is.
+bool writes_text(const ExplainCommand& command) {
+    return command.json || !command.output.empty() || (command.html.empty() && command.png.empty());
+}
+
+void check_files(const ExplainCommand& command) {
+    std::vector<OutputPath> outputs;
+    if (!command.html.empty()) outputs.push_back({"--html", command.html});
+    if (!command.png.empty()) outputs.push_back({"--png", command.png});
+    if (writes_text(command)) outputs.push_back({"--output", command.output});
+    check_outputs(outputs, {command.queries, command.documents, command.query_tokens, command.document_tokens,
+                            command.query_input.ids, command.document_input.ids});
+}
+
 void run_explain(const ExplainCommand& command) {
     check(command);
+    check_files(command);
     const Explanation pair = make_explanation(command);
     const bool pictures = !command.html.empty() || !command.png.empty();
     const std::string png = pictures ? picture(command, pair) : std::string();
     if (!command.png.empty()) write_all(command.png, png);
     if (!command.html.empty()) write_all(command.html, explain::html_page(pair, png));
-    if (command.json) {
-        write_all(command.output, explain::json_text(pair, command.matrix));
-    } else if (!pictures || !command.output.empty()) {
-        write_all(command.output, explain::terminal_text(pair, wants_colour(command)));
-    }
+    if (!writes_text(command)) return;
+    write_all(command.output, command.json ? explain::json_text(pair, command.matrix)
+                                           : explain::terminal_text(pair, wants_colour(command)));
 }
 
 void add_options(Command& app, ExplainCommand& command) {

@@ -97,7 +97,7 @@ void add_kernels(Program& program) {
         "names another.\n\nExamples:\n"
         "  rowmax kernels\n"
         "  rowmax kernels --dtype float16 --dim 96\n"
-        "  rowmax kernels --kernel cpu.scalar --json");
+        "  rowmax kernels --kernel cpu.scalar4 --json");
     sub.runs([command] { run_kernels(*command); });
 }
 

@@ -1,13 +1,13 @@
 // rowmax, the command: parses, runs one sub-command, turns the outcome into an exit code.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <exception>
 #include <new>
 
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/options.hpp"
+#include "cli/shared.hpp"
 #include "cli/signals.hpp"
 #include "rowmax/error.hpp"
 #include "rowmax/maxsim.hpp"
@@ -41,7 +41,7 @@ void declare(cli::Program& program) {
 }
 
 int report(cli::ExitCode code, const std::string& message) {
-    fmt::print(stderr, "rowmax: {}\n", message);
+    cli::say(message);
     return code;
 }
 

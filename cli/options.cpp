@@ -3,10 +3,15 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
 #include <limits>
+#include <sstream>
 #include <utility>
 
 #include "cli/exit_code.hpp"
+#include "io/output_file.hpp"
 
 namespace rowmax::cli {
 
@@ -32,6 +37,10 @@ OptionRef& OptionRef::between(std::int64_t low, std::int64_t high) {
 
 OptionRef& OptionRef::within(double low, double high) {
     option_->check(CLI::Range(low, high));
+    // NaN is in every range by CLI11's comparison.
+    option_->check(CLI::Validator(
+        [](const std::string& text) { return std::isnan(std::strtod(text.c_str(), nullptr)) ? "not a number" : ""; },
+        ""));
     return *this;
 }
 
@@ -118,7 +127,12 @@ int Program::run(int argc, char** argv) {
         app_->parse(argc, argv);
         return exit_ok;
     } catch (const CLI::ParseError& error) {
-        return app_->exit(error) == 0 ? exit_ok : exit_usage;  // --help and --version end here too
+        std::ostringstream text;  // of --help and --version, which end here too
+        if (app_->exit(error, text, std::cerr) != 0) return exit_usage;
+        io::OutputFile out("-");
+        out.write(text.str());
+        out.commit();
+        return exit_ok;
     }
 }
 

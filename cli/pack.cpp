@@ -3,12 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "cli/commands.hpp"
-#include "cli/exit_code.hpp"
+#include "cli/outputs.hpp"
 #include "cli/shared.hpp"
 
 namespace rowmax::cli {
@@ -25,10 +24,7 @@ struct PackCommand {
 };
 
 void run_pack(const PackCommand& command) {
-    std::error_code absent;
-    if (std::filesystem::equivalent(command.output, command.input, absent)) {
-        throw UsageError(fmt::format("--output {} is also the input", command.output));
-    }
+    check_outputs({{"--output", command.output}}, {command.input, command.load.ids});
     const io::TokenSource source = load_input(command.input, command.load, command.compute);
     Progress progress("packing", "documents");
     io::PackOptions options;

@@ -8,6 +8,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/outputs.hpp"
 #include "cli/score/pair_list.hpp"
 #include "cli/score/score_writer.hpp"
 #include "cli/shared.hpp"
@@ -56,7 +57,11 @@ io::TokenSource masked(const io::TokenSource& source, const std::string& path, c
     all.set.mask = mask.view;
     const auto owner =
         std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(all.owner, mask.owner);
-    return io::tokens_in_memory(all.set, source.ids(), owner);
+    try {
+        return io::tokens_in_memory(all.set, source.ids(), owner);
+    } catch (const Error& error) {
+        throw Error(ErrorCode::data, fmt::format("{} {}: {}", option, path, error.what()));
+    }
 }
 
 Inputs open_inputs(const ScoreCommand& command) {
@@ -116,24 +121,24 @@ stream::StepNeeds needs_of(const Inputs& inputs) {
 
 // Rows of the score matrix are held until they are whole: half of the cap, and as many queries as fit there.
 stream::StepPlan plan_of(const Inputs& inputs, const ComputeOptions& compute) {
-    const std::int64_t memory = memory_bytes(compute);
+    const std::int64_t cap = memory_cap(compute);
+    const std::int64_t held = held_bytes();
+    const std::int64_t memory = cap - held;
+    const stream::StepNeeds needs = needs_of(inputs);
+    const std::int64_t least = stream::least_memory(needs, compute.threads);
     const std::int64_t row_bytes =
         std::max<std::int64_t>(inputs.documents.count(), 1) * static_cast<std::int64_t>(sizeof(double));
-    const std::int64_t for_rows = memory > 0 ? memory / 2 : std::int64_t{256} << 20;
-    if (memory > 0 && row_bytes > for_rows) {
+    const std::int64_t needed = row_bytes + std::max(row_bytes, least);
+    if (cap > 0 && memory < needed) {
         throw UsageError(
-            fmt::format("--memory {}: one query's scores of {} documents take {} bytes, and half of what is left is {}",
-                        compute.memory, inputs.documents.count(), row_bytes, for_rows));
+            fmt::format("--memory {}: too little, at least {} bytes are needed (one query's scores of {} "
+                        "documents, one query and one document at a time)",
+                        compute.memory, held + needed, inputs.documents.count()));
     }
-    try {
-        stream::StepPlan plan =
-            stream::plan_step(needs_of(inputs), memory > 0 ? memory - for_rows : 0, compute.threads);
-        plan.queries = std::min(plan.queries, std::max<std::int64_t>(for_rows / row_bytes, 1));
-        return plan;
-    } catch (const Error& error) {
-        if (error.code() != ErrorCode::out_of_memory) throw;
-        throw UsageError(fmt::format("--memory {}: {}", compute.memory, error.what()));
-    }
+    const std::int64_t for_rows = cap > 0 ? std::min(memory / 2, memory - least) : std::int64_t{256} << 20;
+    stream::StepPlan plan = stream::plan_step(needs, cap > 0 ? memory - for_rows : 0, compute.threads);
+    plan.queries = std::min(plan.queries, std::max<std::int64_t>(for_rows / row_bytes, 1));
+    return plan;
 }
 
 // Scores of queries [first, last) with every document: rows [last - first, documents].
@@ -213,8 +218,10 @@ void require_room_for_all(const Inputs& inputs, const ComputeOptions& compute) {
 
 void run_score(const ScoreCommand& command) {
     if (command.grouped && !command.pairs.empty()) throw UsageError("--grouped and --pairs exclude each other");
-    io::OutputFile out = open_output(
-        command.output, {command.queries, command.documents, command.pairs, command.query_mask, command.document_mask});
+    check_outputs({{"--output", command.output}},
+                  {command.queries, command.documents, command.pairs, command.query_mask, command.document_mask,
+                   command.query_input.ids, command.document_input.ids});
+    io::OutputFile out = open_output(command.output);
     const Inputs inputs = open_inputs(command);
     Progress progress("scoring", "pairs");
     if (command.grouped || !command.pairs.empty()) {

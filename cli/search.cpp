@@ -7,13 +7,17 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "cli/commands.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/hits_npy.hpp"
+#include "cli/outputs.hpp"
 #include "cli/shared.hpp"
 #include "cli/signals.hpp"
+#include "io/ids.hpp"
 #include "io/ranking.hpp"
 #include "stream/checkpoint.hpp"
 
@@ -39,6 +43,15 @@ struct SearchCommand {
     InputOptions corpus_input;
 };
 
+std::string check_tag(const std::string& tag) {
+    try {
+        io::check_id(tag, "tag");
+        return {};
+    } catch (const Error& error) {
+        return error.what();
+    }
+}
+
 // The format that was asked for, or else what the output's name says.
 std::string format_of(const SearchCommand& command) {
     if (!command.format.empty()) return command.format;
@@ -56,7 +69,8 @@ stream::Search open_search(const SearchCommand& command) {
     std::vector<io::TokenSource> corpora;
     for (const std::string& path : command.corpora)
         corpora.push_back(load_input(path, command.corpus_input, command.compute));
-    options.memory = memory_bytes(command.compute);
+    options.memory = memory_cap(command.compute);
+    options.held = held_bytes();
     try {
         return {std::move(queries), std::move(corpora), options};
     } catch (const Error& error) {
@@ -65,14 +79,22 @@ stream::Search open_search(const SearchCommand& command) {
     }
 }
 
+// Empty: none.
+std::string checkpoint_path(const SearchCommand& command) {
+    if (command.no_checkpoint) return {};
+    if (!command.checkpoint.empty() || command.output.empty()) return command.checkpoint;
+    return command.output + ".checkpoint";
+}
+
 /// Saves a search now and then, so that a rerun of the same command continues it.
 class Checkpoints {
   public:
     /// `beside_output`: the output is a file, so that there is a place for its checkpoint.
     Checkpoints(const SearchCommand& command, stream::Search& search, bool beside_output)
         : search_(search), every_(command.checkpoint_every) {
-        if (command.no_checkpoint || (command.checkpoint.empty() && !beside_output)) return;
-        path_ = command.checkpoint.empty() ? command.output + ".checkpoint" : command.checkpoint;
+        if (command.checkpoint.empty() && !beside_output) return;
+        path_ = checkpoint_path(command);
+        if (path_.empty()) return;
         identity_ = stream::search_identity(search) +
                     fmt::format("tensors: '{}' and '{}'\n", command.query_input.tensor, command.corpus_input.tensor);
     }
@@ -80,6 +102,12 @@ class Checkpoints {
     void resume() {
         if (path_.empty()) return;
         const stream::ResumeResult result = stream::resume_checkpoint(path_, identity_, search_);
+        if (result.outcome == stream::Resumed::foreign) {
+            throw UsageError(
+                fmt::format("--checkpoint {}: this file is no checkpoint of a search, and would be lost; remove it, or "
+                            "name another",
+                            path_));
+        }
         if (result.outcome == stream::Resumed::refused)
             say(fmt::format("starting afresh: {} cannot be continued, {}", path_, result.reason));
         if (result.outcome == stream::Resumed::taken)
@@ -142,6 +170,15 @@ void run_steps(stream::Search& search, Checkpoints& checkpoints) {
     progress.finish();
 }
 
+// Ids differ within an input, but two inputs may share some.
+std::string repeated_id(const std::vector<io::RankedHit>& hits) {
+    std::unordered_set<std::string_view> seen;
+    for (const io::RankedHit& hit : hits) {
+        if (!seen.insert(hit.doc).second) return hit.doc;
+    }
+    return {};
+}
+
 void write_run(const SearchCommand& command, const stream::Search& search, io::OutputFile& out) {
     const std::string format = format_of(command);
     if (format == "npy") {
@@ -152,18 +189,31 @@ void write_run(const SearchCommand& command, const stream::Search& search, io::O
                        : format == "tsv" ? io::RankingFormat::tsv
                                          : io::RankingFormat::trec;
     io::RankingWriter writer(out, style, search.score_dtype(), command.tag);
+    bool warned = false;
     for (std::int64_t i = 0; i < search.query_count(); ++i) {
         check_interrupted();
         std::vector<io::RankedHit> hits;
         for (const core::Hit& hit : search.ranked(i)) hits.push_back({search.document_id(hit.document), hit.score});
+        if (const std::string twice = repeated_id(hits); !twice.empty() && !warned) {
+            say(fmt::format("the id '{}' names several documents, which the run cannot tell apart", twice));
+            warned = true;
+        }
         writer.write(search.query_id(i), hits);
     }
 }
 
-void run_search(const SearchCommand& command) {
+void check_files(const SearchCommand& command) {
     std::vector<std::string> inputs = command.corpora;
-    inputs.push_back(command.queries);
-    io::OutputFile out = open_output(command.output, inputs);
+    inputs.insert(inputs.end(), {command.queries, command.query_input.ids, command.corpus_input.ids});
+    std::vector<OutputPath> outputs{{"--output", command.output}};
+    const std::string checkpoint = checkpoint_path(command);
+    if (!checkpoint.empty()) outputs.push_back({"--checkpoint", checkpoint});
+    check_outputs(outputs, inputs);
+}
+
+void run_search(const SearchCommand& command) {
+    check_files(command);
+    io::OutputFile out = open_output(command.output);
     stream::Search search = open_search(command);
     Checkpoints checkpoints(command, search, !out.direct());
     checkpoints.resume();
@@ -182,7 +232,7 @@ void add_options(Command& app, SearchCommand& command) {
     app.add("--format", command.format,
             "trec, jsonl, tsv or npy; when left out, what the output's name ends in, else trec")
         .one_of({"trec", "jsonl", "tsv", "npy"});
-    app.add("--tag", command.tag, "Last column of a TREC run").show_default();
+    app.add("--tag", command.tag, "Last column of a TREC run").show_default().satisfies(check_tag);
     app.add("--checkpoint", command.checkpoint, "Where to save progress; when left out, OUTPUT.checkpoint");
     app.add("--checkpoint-every", command.checkpoint_every, "Seconds between checkpoints")
         .show_default()

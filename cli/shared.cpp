@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <limits>
@@ -113,9 +113,18 @@ Options score_options(const ComputeOptions& options) {
     return result;
 }
 
+std::int64_t memory_cap(const ComputeOptions& options) {
+    return options.memory.empty() ? 0 : parse_bytes(options.memory);
+}
+
+std::int64_t held_bytes() {
+    constexpr std::int64_t step = std::int64_t{256} << 10;
+    return (allocated_bytes() / step + 1) * step;
+}
+
 std::int64_t memory_bytes(const ComputeOptions& options) {
-    if (options.memory.empty()) return 0;
-    return std::max<std::int64_t>(parse_bytes(options.memory) - allocated_bytes(), 1);
+    const std::int64_t cap = memory_cap(options);
+    return cap == 0 ? 0 : std::max<std::int64_t>(cap - held_bytes(), 1);
 }
 
 std::int64_t parse_bytes(const std::string& text) {
@@ -166,13 +175,7 @@ std::int64_t find_item(const io::TokenSource& source, const std::string& name, c
                 fmt::format("{}: no {} '{}' among its {}", source.path().string(), what, name, source.count()));
 }
 
-io::OutputFile open_output(const std::string& path, const std::vector<std::string>& inputs) {
-    for (const std::string& input : inputs) {
-        std::error_code absent;
-        if (std::filesystem::equivalent(path, input, absent)) {
-            throw UsageError(fmt::format("--output {} is also an input", path));
-        }
-    }
+io::OutputFile open_output(const std::string& path) {
     return io::OutputFile(path.empty() ? "-" : path);
 }
 
@@ -183,7 +186,8 @@ void write_all(const std::string& path, std::string_view text) {
 }
 
 void say(const std::string& message) {
-    fmt::print(stderr, "rowmax: {}\n", message);
+    const std::string line = fmt::format("rowmax: {}\n", message);
+    std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 namespace {

@@ -33,7 +33,11 @@ void add_memory_option(Command& command, ComputeOptions& options);
 
 /// The library's options. Throws Error(device) for a device that is not there, UsageError for a kernel no build has.
 Options score_options(const ComputeOptions& options);
-/// What is left of --memory for work that begins now: the cap less what the process already holds. 0 without a cap.
+/// --memory in bytes; 0 without a cap.
+std::int64_t memory_cap(const ComputeOptions& options);
+/// What the process holds of it now, rounded up, so that a cap computed from it serves the next run too.
+std::int64_t held_bytes();
+/// What is left of --memory for work that begins now. 0 without a cap.
 std::int64_t memory_bytes(const ComputeOptions& options);
 
 /// "512M" -> 536870912. Suffixes K, M, G, T are powers of 1024; "B" and "iB" may follow. Throws UsageError.
@@ -53,11 +57,11 @@ io::TokenSource load_input(const std::string& path, const InputOptions& options,
 /// none.
 std::int64_t find_item(const io::TokenSource& source, const std::string& name, const std::string& what);
 
-/// Empty and "-" are standard output. Throws UsageError when the output would replace one of the inputs.
-io::OutputFile open_output(const std::string& path, const std::vector<std::string>& inputs = {});
+/// Empty and "-" are standard output.
+io::OutputFile open_output(const std::string& path);
 void write_all(const std::string& path, std::string_view text);
 
-/// A message on standard error: "rowmax: ...".
+/// A message on standard error: "rowmax: ...". Where that cannot be written, nobody is there to be told.
 void say(const std::string& message);
 
 /// A progress bar on standard error when that is a terminal. Every update also listens for Ctrl-C.

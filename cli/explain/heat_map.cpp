@@ -59,19 +59,18 @@ Grid parse_grid(const std::string& text) {
 }
 
 HeatMap grid_map(const Explanation& pair, const Grid& grid, const QueryToken& token) {
-    if (grid.first + grid.rows * grid.columns > pair.document_length()) {
+    const std::int64_t patches = grid.rows * grid.columns;
+    if (grid.first > pair.document_length() - patches) {
         throw Error(ErrorCode::data,
-                    fmt::format("--grid {}x{} from token {} needs {} document tokens, document '{}' has {}", grid.rows,
-                                grid.columns, grid.first, grid.first + grid.rows * grid.columns, pair.document_id,
-                                pair.document_length()));
+                    fmt::format("--grid {}x{} needs {} document tokens from token {}, document '{}' has {}", grid.rows,
+                                grid.columns, patches, grid.first, pair.document_id, pair.document_length()));
     }
     if (token && *token >= static_cast<std::int64_t>(pair.query_kept.size())) {
         throw Error(ErrorCode::data, fmt::format("--query-token {}: query '{}' has {} tokens", *token, pair.query_id,
                                                  pair.query_kept.size()));
     }
     HeatMap map{grid.rows, grid.columns, {}, {}};
-    for (std::int64_t i = 0; i < grid.rows * grid.columns; ++i)
-        map.values.push_back(patch_value(pair, grid.first + i, token));
+    for (std::int64_t i = 0; i < patches; ++i) map.values.push_back(patch_value(pair, grid.first + i, token));
     return map;
 }
 

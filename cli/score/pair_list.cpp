@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
 #include <optional>
 #include <sstream>
 #include <unordered_map>
 
+#include "io/text_file.hpp"
 #include "rowmax/error.hpp"
 
 namespace rowmax::cli::score_command {
@@ -48,9 +46,7 @@ class Numbers {
 }  // namespace
 
 PairList read_pairs(const std::string& path, const io::TokenSource& queries, const io::TokenSource& documents) {
-    errno = 0;
-    std::ifstream file(path);
-    if (!file) throw Error(ErrorCode::io, fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+    std::istringstream file(io::read_text(path));
     const Numbers query_numbers(queries);
     const Numbers document_numbers(documents);
     PairList pairs;

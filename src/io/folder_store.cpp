@@ -133,7 +133,9 @@ std::vector<fs::path> npy_files(const fs::path& folder) {
         const fs::path& path = entry->path();
         std::error_code ignored;
         const bool hidden = path.filename().string().starts_with('.');
-        if (path.extension() == ".npy" && !hidden && entry->is_regular_file(ignored)) files.push_back(path);
+        // A broken link or a pipe is taken too: reading it says what is wrong, where leaving it out would lose a
+        // document.
+        if (path.extension() == ".npy" && !hidden && !entry->is_directory(ignored)) files.push_back(path);
     }
     if (error) system_failure(folder, "list", error.value());
     std::sort(files.begin(), files.end(),

@@ -1,6 +1,7 @@
 #include "io/text_file.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,10 +11,23 @@
 
 namespace rowmax::io {
 
+namespace {
+
+// /dev/zero has no end, and neither has the memory it would take.
+void refuse_devices(const std::filesystem::path& path, int file) {
+    struct stat info {};
+    if (fstat(file, &info) != 0) system_failure(path, "read", errno);
+    const bool device = S_ISBLK(info.st_mode) || (S_ISCHR(info.st_mode) && isatty(file) == 0);
+    if (device) throw Error(ErrorCode::io, path.string() + ": a device, not a text file");
+}
+
+}  // namespace
+
 std::string read_text(const std::filesystem::path& path) {
     constexpr std::size_t step = std::size_t{1} << 16;
     const Descriptor file(path == "-" ? dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (file.get() < 0) system_failure(path, "open", errno);
+    refuse_devices(path, file.get());
     std::string text;
     for (std::size_t size = 0;;) {
         text.resize(size + step);

@@ -152,7 +152,8 @@ ResumeResult resume_checkpoint(const std::filesystem::path& path, const std::str
     const auto mapped = io::MappedFile::open(path);
     const std::span<const std::byte> file = mapped->bytes();
     const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
-    if (!text.starts_with(magic)) return refused("it is not a checkpoint of a rowmax search");
+    if (text.empty()) return refused("it is empty");
+    if (!text.starts_with(magic)) return {Resumed::foreign, "it is not a checkpoint of a rowmax search"};
     if (!intact(file)) return refused("it is damaged");
     const std::size_t end = text.find("\n\n");
     if (end == std::string_view::npos) return refused("it is damaged");

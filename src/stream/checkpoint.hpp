@@ -22,6 +22,7 @@ void save_checkpoint(const std::filesystem::path& path, const std::string& ident
 
 enum class Resumed {
     absent,   ///< there is no checkpoint
+    foreign,  ///< the file holds something else: it is not to be overwritten
     refused,  ///< it belongs to another search, or is damaged; `reason` says which and what
     taken,    ///< the search goes on from it
 };

@@ -69,6 +69,7 @@ void Search::plan_memory() {
     needs.dim = queries_.dim();
     needs.k = best_.k();
     needs.token_bytes = static_cast<std::int64_t>(size_of(queries_.dtype()));
+    needs.held = options_.held;
     needs.queries_copied = copies_blocks(queries_);
     for (const io::TokenSource& corpus : corpora_) {
         copied_.push_back(copies_blocks(corpus));
@@ -105,7 +106,8 @@ Search::Place Search::place(std::int64_t document) const {
 
 std::string Search::document_id(std::int64_t document) const {
     const Place at = place(document);
-    return corpora_[at.corpus].id(at.item);
+    // Items without ids are called by number, and of several corpora the numbers go on.
+    return corpora_[at.corpus].ids().stored() ? corpora_[at.corpus].id(at.item) : std::to_string(document);
 }
 
 std::int64_t Search::pairs_done() const {

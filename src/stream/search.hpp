@@ -22,6 +22,7 @@ struct SearchOptions {
     std::int64_t k = 10;
     /// What the search may allocate, in bytes; 0: as it likes.
     std::int64_t memory = 0;
+    std::int64_t held = 0;  ///< bytes of it that the process has taken already
     /// The kernel name's characters must outlive the search.
     Options score;
 };

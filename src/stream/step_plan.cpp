@@ -50,15 +50,13 @@ std::int64_t least_memory(const StepNeeds& needs, int threads) {
 
 StepPlan plan_step(const StepNeeds& needs, std::int64_t memory, int threads) {
     const std::int64_t least = least_memory(needs, threads);
-    if (memory > 0 && memory < least) {
-        throw Error(
-            ErrorCode::out_of_memory,
-            fmt::format(
-                "memory: {} bytes are too little, this search needs at least {} ({} queries with their k = {} best, "
-                "one query and one document at a time)",
-                memory, least, needs.query_count, needs.k));
+    if (memory > 0 && memory - needs.held < least) {
+        throw Error(ErrorCode::out_of_memory,
+                    fmt::format("memory: {} bytes are too little, at least {} are needed ({} queries with their k = {} "
+                                "best, one query and one document at a time)",
+                                memory, needs.held + least, needs.query_count, needs.k));
     }
-    const std::int64_t spare = memory > 0 ? memory - least : uncapped_step;
+    const std::int64_t spare = memory > 0 ? memory - needs.held - least : uncapped_step;
     const std::int64_t work =
         work_per_thread * thread_count(threads) / (2 * needs.dim);  // query tokens x document tokens
     const std::int64_t length = std::max<std::int64_t>(needs.query_length, 1);

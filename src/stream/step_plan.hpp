@@ -14,6 +14,7 @@ struct StepNeeds {
     std::int64_t token_bytes = 4;     ///< of one element of a token
     bool queries_copied = false;      ///< blocks of queries are copies, not views
     std::int64_t longest_copied = 0;  ///< tokens of the longest document that is copied; 0: none is
+    std::int64_t held = 0;            ///< bytes of `memory` that are taken already
 };
 
 /// Limits of one step; each is at least what one query and one document need.
@@ -28,7 +29,7 @@ struct StepPlan {
 std::int64_t least_memory(const StepNeeds& needs, int threads);
 
 /// memory in bytes, 0: no cap; threads 0: all. Throws Error(out_of_memory) naming both values when memory is
-/// less than least_memory().
+/// less than what is held and least_memory().
 StepPlan plan_step(const StepNeeds& needs, std::int64_t memory, int threads);
 
 }  // namespace rowmax::stream

@@ -167,15 +167,26 @@ def test_a_checkpoint_of_changed_files_is_not_used(binary, work, tmp_path):
     assert "corpus 1" in said
 
 
-@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "other"])
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
 def test_a_damaged_checkpoint_is_not_used(command, work, tmp_path, damage):
     interrupted_search(command, tmp_path)
     path = tmp_path / "run.checkpoint"
     content = bytearray(path.read_bytes())
     if damage == "flip":
         content[len(content) // 2] ^= 1
-    path.write_bytes({"cut": content[:-9], "flip": content, "empty": b"", "other": b"hello\n"}[damage])
+    path.write_bytes({"cut": content[:-9], "flip": content, "empty": b""}[damage])
     assert "starting afresh" in finish(command, work / "expected")
+
+
+@pytest.mark.parametrize("option", [(), ("--checkpoint", "{}/mine")])
+def test_a_file_that_is_no_checkpoint_is_left_alone(command, tmp_path, option):
+    path = tmp_path / ("mine" if option else "run.checkpoint")
+    path.write_text("years of work\n")
+    done = subprocess.run([*command, *(text.format(tmp_path) for text in option)], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert str(path) in done.stderr
+    assert path.read_text() == "years of work\n"
+    assert names(tmp_path) == [path.name]
 
 
 def limit_file_size(size):

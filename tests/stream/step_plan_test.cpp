@@ -25,6 +25,9 @@ TEST(StepPlan, StaysWithinMemory) {
             << memory;
     }
     EXPECT_ERROR(plan_step(needs, least - 1, 2), out_of_memory, std::to_string(least - 1), std::to_string(least));
+    needs.held = 5 * mib;
+    EXPECT_ERROR(plan_step(needs, least, 2), out_of_memory, std::to_string(least), std::to_string(least + 5 * mib));
+    EXPECT_EQ(plan_step(needs, least + 5 * mib, 2).scores, plan_step(needs, least + 5 * mib, 2).queries);
 }
 
 TEST(StepPlan, AlwaysTakesSomething) {
