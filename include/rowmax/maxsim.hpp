@@ -76,7 +76,8 @@ struct ResultShape {
 };
 ROWMAX_API ResultShape result_shape(const ScoreRequest& request);
 
-/// Where results go: contiguous views with the shapes of result_shape(); index and similarity may be absent.
+/// Where results go: contiguous views with the shapes of result_shape(); index and similarity may be absent. Results of
+/// any operator share no memory with its inputs or with each other; that they do is an Error.
 struct ScoreOutputs {
     TensorView scores;
     TensorView index;       ///< int32: winning token counted from its document's first; -1: none

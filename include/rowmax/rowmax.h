@@ -131,7 +131,7 @@ static inline rowmax_request rowmax_request_init(void) {
     return request;
 }
 
-/* Where the results of a request go: contiguous views. */
+/* Where the results of a request go: contiguous views that share no memory with inputs or each other. */
 typedef struct rowmax_outputs {
     rowmax_view scores;     /* float32; float64 for float64 tokens */
     rowmax_view index;      /* int32 [scores..., Lq]: winning token counted from its document's first; -1: none */

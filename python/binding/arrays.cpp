@@ -242,7 +242,16 @@ bool Array::read_ml_dtypes(const Argument& argument) {
 bool Array::read_list(const Argument& argument) {
     if (argument.role != Role::integers && argument.role != Role::mask) return false;
     if (!nb::isinstance<nb::list>(argument.object) && !nb::isinstance<nb::tuple>(argument.object)) return false;
-    return read_buffer({nb::module_::import_("numpy").attr("asarray")(argument.object), argument.name, argument.role});
+    const nb::module_ numpy = nb::module_::import_("numpy");
+    nb::object array;
+    try {
+        array = numpy.attr("asarray")(argument.object);
+    } catch (nb::python_error& error) {  // lists of different lengths
+        throw Error(ErrorCode::invalid_value, fmt::format("{}: {}", argument.name, error.what()));
+    }
+    // numpy takes an empty list for floating point.
+    if (nb::cast<std::int64_t>(array.attr("size")) == 0) array = array.attr("astype")("int64");
+    return read_buffer({array, argument.name, argument.role});
 }
 
 }  // namespace rowmax::python

@@ -51,10 +51,15 @@ std::vector<std::string> ids_of(const Corpus& corpus) {
     return ids;
 }
 
+// Paths are bytes: not every file name is UTF-8.
+std::string text_of(const nb::bytes& bytes) {
+    return {bytes.c_str(), bytes.size()};
+}
+
 /// A CorpusWriter that takes type and dimension from the first document.
 class Packer {
   public:
-    Packer(std::string path, bool bits_are_bfloat16) : path_(std::move(path)), bfloat16_(bits_are_bfloat16) {}
+    Packer(const nb::bytes& path, bool bits_are_bfloat16) : path_(text_of(path)), bfloat16_(bits_are_bfloat16) {}
 
     void append(nb::handle document, std::string_view id) {
         Array tokens;
@@ -102,7 +107,8 @@ class Packer {
     std::optional<CorpusWriter> writer_;
 };
 
-Corpus open_corpus(const std::string& path) {
+Corpus open_corpus(const nb::bytes& bytes) {
+    const std::string path = text_of(bytes);
     nb::gil_scoped_release unlocked;
     return Corpus::open(path);
 }
@@ -119,7 +125,7 @@ void define_corpus(nb::module_& m) {
         .def("ids", &ids_of)
         .def("verify", &Corpus::verify, nb::call_guard<nb::gil_scoped_release>());
     nb::class_<Packer>(m, "Packer")
-        .def(nb::init<std::string, bool>())
+        .def(nb::init<const nb::bytes&, bool>())
         .def("append", &Packer::append, nb::arg("document"), nb::arg("id"))
         .def("append_many", &Packer::append_many, nb::arg("tokens"), nb::arg("cu_seqlens").none(),
              nb::arg("mask").none(), nb::arg("ids"))

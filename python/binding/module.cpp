@@ -1,4 +1,5 @@
 // The native module: what the package calls. Arrays in, arrays filled in place; results are allocated in Python.
+#include <fmt/format.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -33,7 +34,9 @@ void translate(const std::exception_ptr& error, void*) {
     try {
         std::rethrow_exception(error);
     } catch (const Error& e) {
-        PyErr_SetString(exception_for(e.code()), e.what());
+        // A path in it need not be UTF-8.
+        const nb::object message = nb::steal(PyUnicode_DecodeFSDefault(e.what()));
+        if (message.is_valid()) PyErr_SetObject(exception_for(e.code()), message.ptr());
     }
 }
 
@@ -61,6 +64,13 @@ void define_request(nb::module_& m) {
         .def("explain_dispatch", &Request::explain_dispatch);
 }
 
+std::string text_of(const KernelInfo& kernel) {
+    return fmt::format("<rowmax.KernelInfo {}: {}>", kernel.name,
+                       kernel.chosen             ? "chosen"
+                       : !kernel.refusal.empty() ? kernel.refusal
+                                                 : "available");
+}
+
 void define_kernels(nb::module_& m) {
     nb::class_<KernelInfo>(m, "KernelInfo")
         .def_ro("name", &KernelInfo::name)
@@ -68,7 +78,8 @@ void define_kernels(nb::module_& m) {
         .def_ro("description", &KernelInfo::description)
         .def_ro("available", &KernelInfo::available)
         .def_ro("chosen", &KernelInfo::chosen)
-        .def_ro("refusal", &KernelInfo::refusal);
+        .def_ro("refusal", &KernelInfo::refusal)
+        .def("__repr__", &text_of);
     m.def("kernels", &kernels);
     m.def("version", &version);
 }

@@ -35,11 +35,30 @@ std::int64_t items(const TokenSet& side) {
     return side.tokens.ndim == 2 ? 1 : side.tokens.shape[0];
 }
 
+[[noreturn]] void refuse(std::string_view name, const char* wanted, nb::handle value) {
+    throw Error(ErrorCode::invalid_type,
+                fmt::format("{} must be {}, got {} {}", name, wanted, nb::cast<std::string>(nb::inst_name(value)),
+                            nb::cast<std::string>(nb::repr(value))));
+}
+
 // Also of numpy's integers.
-std::int64_t integer(nb::handle value) {
+std::int64_t integer(std::string_view name, nb::handle value) {
     const nb::object index = nb::steal(PyNumber_Index(value.ptr()));
-    if (!index.is_valid()) throw nb::python_error();
-    return nb::cast<std::int64_t>(index);
+    if (!index.is_valid()) {
+        PyErr_Clear();
+        refuse(name, "an integer", value);
+    }
+    int overflow = 0;
+    const long long number = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
+    if (overflow == 0) return number;
+    throw Error(ErrorCode::invalid_value,
+                fmt::format("{}: {} does not fit 64 bits", name, nb::cast<std::string>(nb::str(index))));
+}
+
+std::string text(std::string_view name, nb::handle value) {
+    std::string result;
+    if (!nb::try_cast(value, result)) refuse(name, "a string", value);
+    return result;
 }
 
 TensorView result_view(Array& array, nb::handle object, const char* name) {
@@ -52,7 +71,7 @@ TensorView result_view(Array& array, nb::handle object, const char* name) {
 Request::Request(nb::handle q, nb::handle d, std::string_view pairing, const nb::dict& extras) {
     std::string dtype;
     if (extras.size() != 0) {
-        if (extras.contains("dtype")) dtype = nb::cast<std::string>(extras["dtype"]);
+        if (extras.contains("dtype")) dtype = text("dtype", extras["dtype"]);
         for (const auto [name, value] : extras) read_extra(nb::cast<std::string_view>(name), value);
     }
     request_.pairing = pairing_named(pairing);
@@ -75,18 +94,18 @@ void Request::read_extra(std::string_view name, nb::handle value) {
     if (name == "normalize") {
         options.normalize = nb::cast<bool>(value);
     } else if (name == "precision") {
-        options.precision = nb::cast<std::string_view>(value) == "high" ? Precision::high : Precision::highest;
+        options.precision = text(name, value) == "high" ? Precision::high : Precision::highest;
     } else if (name == "validate") {
         options.validate = nb::cast<bool>(value);
     } else if (name == "threads") {
-        options.threads =
-            static_cast<int>(std::clamp<std::int64_t>(integer(value), -1, std::numeric_limits<int>::max()));
+        options.threads = static_cast<int>(std::clamp<std::int64_t>(
+            integer(name, value), std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
     } else if (name == "kernel") {
-        kernel_ = nb::cast<std::string>(value);
+        kernel_ = text(name, value);
     } else if (name == "max_seqlen_q") {
-        request_.q.max_seqlen = integer(value);
+        request_.q.max_seqlen = integer(name, value);
     } else if (name == "max_seqlen_d") {
-        request_.d.max_seqlen = integer(value);
+        request_.d.max_seqlen = integer(name, value);
     } else {
         throw Error(ErrorCode::internal, fmt::format("no argument is named '{}'", name));
     }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -20,13 +21,19 @@ class Corpus:
     Make one with `Corpus.pack` (or `rowmax pack`), open it with `Corpus.open`, search it with `rowmax.topk`.
     """
 
-    def __init__(self, native: _native.Corpus) -> None:
+    def __init__(self, native: _native.Corpus, path: bytes) -> None:
         self._native = native
+        self._path = path
+
+    def __reduce__(self) -> Any:
+        """Pickled and copied by its path: another process maps the same file."""
+        return Corpus.open, (os.fsdecode(self._path),)
 
     @staticmethod
     def open(path: Path) -> Corpus:
         """Open a corpus file. OSError when it cannot be read, ValueError naming the field when it is no corpus."""
-        return Corpus(_native.Corpus.open(os.fspath(path)))
+        name = _bytes(path)
+        return Corpus(_native.Corpus.open(name), os.path.abspath(name))
 
     @staticmethod
     def pack(
@@ -39,15 +46,17 @@ class Corpus:
         a generator of any length does. Tokens are float16, bfloat16 (or uint16 with dtype="bfloat16"), float32 or float64,
         from any array library. `ids` name the documents: UTF-8 without white space; None numbers them.
         """
-        packer = _native.Packer(os.fspath(path), dtype is not None and dtype_name(dtype) == "bfloat16")
+        packer = _native.Packer(_bytes(path), dtype is not None and dtype_name(dtype) == "bfloat16")
+        names = None if ids is None else _names(ids)
         if hasattr(documents, "ndim"):
             framework_of(documents, "documents")
-            packer.append_many(documents, None, d_mask, list(ids or ()))
+            count = documents.shape[0] if documents.ndim == 3 else 1
+            _append_all(packer, documents, None, d_mask, names, count)
         elif _is_packed(documents):
             framework_of(documents[0], "documents")
-            packer.append_many(documents[0], documents[1], d_mask, list(ids or ()))
+            _append_all(packer, documents[0], documents[1], d_mask, names, len(documents[1]) - 1)
         else:
-            _append_each(packer, documents, ids, d_mask)
+            _append_each(packer, documents, names, d_mask)
         packer.commit()
         return Corpus.open(path)
 
@@ -57,7 +66,10 @@ class Corpus:
 
     def __getitem__(self, i: int) -> Any:
         """The tokens `[L, d]` of document i, a view."""
-        i = range(len(self))[i]
+        number = operator.index(i)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"document {number}: the corpus holds {len(self)}")
+        i = range(len(self))[number]
         return self.tokens[self.offsets[i] : self.offsets[i + 1]]
 
     @property
@@ -86,11 +98,45 @@ class Corpus:
         self._native.verify()
 
 
+def _bytes(path: Path) -> bytes:
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise ValueError(f"path: {path!r} holds a null character")
+    return name
+
+
+def _names(ids: Sequence[str]) -> list[str]:
+    if isinstance(ids, str):
+        raise TypeError(f"ids must be a list of strings, got the string {ids!r}")
+    names = list(ids)
+    for i, name in enumerate(names):
+        if not isinstance(name, str):
+            raise TypeError(f"ids[{i}] must be a string, got {name!r}")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"ids[{i}]: {name!r} is not UTF-8") from None
+    return names
+
+
 def _is_packed(documents: Any) -> bool:
-    return isinstance(documents, tuple) and len(documents) == 2 and getattr(documents[1], "ndim", 0) == 1
+    if not isinstance(documents, tuple) or len(documents) != 2:
+        return False
+    offsets = documents[1]
+    return getattr(offsets, "ndim", 0) == 1 or (isinstance(offsets, list | tuple) and hasattr(documents[0], "ndim"))
 
 
-def _append_each(packer: _native.Packer, documents: Any, ids: Sequence[str] | None, d_mask: Any) -> None:
+def _append_all(
+    packer: _native.Packer, tokens: Any, offsets: Any, d_mask: Any, ids: list[str] | None, count: int
+) -> None:
+    if ids is not None and len(ids) != count:
+        raise ValueError(f"ids names {len(ids)} documents, but documents holds {count}")
+    packer.append_many(tokens, offsets, d_mask, ids or [])
+
+
+def _append_each(packer: _native.Packer, documents: Any, ids: list[str] | None, d_mask: Any) -> None:
+    if not isinstance(documents, Iterable):
+        raise TypeError(f"documents must be arrays, got {documents!r}")
     if d_mask is not None:
         raise ValueError("d_mask goes with a dense array [N, L, d], not with a list of documents")
     count = 0

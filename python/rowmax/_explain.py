@@ -53,7 +53,7 @@ def explain_dispatch(
     """
     extras = options(normalize, precision, validate=validate, dtype=dtype, threads=threads, kernel=kernel)
     extras |= given(cu_seqlens_q=cu_seqlens_q, cu_seqlens_d=cu_seqlens_d, q_mask=q_mask, d_mask=d_mask)
-    return common_framework(Q, D).request(Q, D, pairing_of(D), extras).explain_dispatch()
+    return common_framework(Q, D).explain_dispatch(Q, D, pairing_of(D), extras)
 
 
 def kernels() -> list[KernelInfo]:

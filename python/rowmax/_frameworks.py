@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rowmax._native import Request
+from rowmax._native import KernelInfo, Request
 
 Extras = dict[str, Any]
 """What a call gave beyond Q and D, by argument name; an argument that was not given is absent."""
@@ -60,14 +60,15 @@ class Framework(ABC):
         """The k best documents of every query: (scores, index)."""
         request = self.request(Q, D, "cross", extras)
         shape = request.topk_shape(k)
-        scores, index = self.split_out(out, True)
-        if out is None:
-            scores = self.empty(shape, request.result()[2])
-            index = self.empty(shape, "int64")
-        request.topk(k, chunk, scores, index)
+        one_query = Q.ndim == 2 and "cu_seqlens_q" not in extras
         if out is not None:
+            best = [array[None] if one_query else array for array in self.split_out(out, True)]
+            request.topk(k, chunk, *best)
             return out
-        lead = shape[1:] if Q.ndim == 2 and "cu_seqlens_q" not in extras else shape
+        scores = self.empty(shape, request.result()[2])
+        index = self.empty(shape, "int64")
+        request.topk(k, chunk, scores, index)
+        lead = shape[1:] if one_query else shape
         return self.finished(scores).reshape(lead), self.finished(index).reshape(lead)
 
     def explain(self, Q: Any, D: Any, pairing: str, extras: Extras) -> tuple[Any, Any]:
@@ -79,6 +80,10 @@ class Framework(ABC):
         )  # fmt: skip
         request.score(scores, index, similarity)
         return self.finished(index), self.finished(similarity)
+
+    def explain_dispatch(self, Q: Any, D: Any, pairing: str, extras: Extras) -> list[KernelInfo]:
+        """Which kernel would score this."""
+        return self.request(Q, D, pairing, extras).explain_dispatch()
 
     def split_out(self, out: Any, pair: bool) -> tuple[Any, Any]:
         """The one or two arrays of `out=`, which must be of this library."""

@@ -31,6 +31,8 @@ def inverse_grid(
     n = operator.index(num_destinations)
     if n < 0:
         raise ValueError(f"num_destinations must not be negative, got {n}")
+    if n >= 2**59:
+        raise ValueError(f"num_destinations is {n}: row_ptr would not fit 64 bits")
     *lead, sources = index.shape
     if index.ndim > 4:
         if out is not None:

@@ -42,6 +42,14 @@ def given(**arguments: Any) -> Extras:
     return {name: value for name, value in arguments.items() if value is not None}
 
 
+def required(**arguments: Any) -> Extras:
+    """The same, of arguments without which a layout is another one."""
+    for name, value in arguments.items():
+        if value is None:
+            raise TypeError(f"{name} must be int32 or int64, got None")
+    return arguments
+
+
 def pairing_of(D: Any) -> str:
     """Four dimensions hold every query's own candidates."""
     return "grouped" if D.ndim == 4 else "cross"
@@ -52,7 +60,12 @@ def dtype_name(dtype: Any) -> str:
     if isinstance(dtype, str):
         return dtype
     text = str(dtype)
-    return text.removeprefix("torch.") if text.startswith("torch.") else np.dtype(dtype).name
+    if text.startswith("torch."):
+        return text.removeprefix("torch.")
+    try:
+        return str(np.dtype(dtype).name)
+    except TypeError:
+        raise TypeError(f"dtype must be a type or its name, got {dtype!r}") from None
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:

@@ -10,7 +10,8 @@ backward:      how torch gradients are found: "auto", "inverse_grid", "lowmem", 
 return_index:  also return the winning token of every query token: int32, counted from its document's first token,
                -1 where a token sees nothing; shape of the scores + [Lq].
 validate:      check the contents of offsets and pair lists; None means True on the CPU. Off, lies are clamped.
-out:           where the scores go (with return_index a pair): contiguous, of the inputs' library, right shape and type.
+out:           where the scores go (with return_index a pair): contiguous, of the inputs' library, right shape and type, apart from
+               the inputs' memory.
 dtype:         how to read uint16 arrays ("bfloat16"); any other array must already have this type.
 threads:       None means ROWMAX_THREADS, or else all cores. The bits of the result do not depend on it.
 kernel:        force a kernel by name or prefix ("cpu.avx2"); see `rowmax.kernels()`.
@@ -25,7 +26,7 @@ from __future__ import annotations
 from typing import Any
 
 from rowmax._frameworks import Extras, common_framework
-from rowmax._options import Backward, Precision, given, options, pairing_of
+from rowmax._options import Backward, Precision, given, options, pairing_of, required
 
 
 def maxsim(
@@ -92,7 +93,7 @@ def score_pairs_packed(
     """
     extras = options(normalize, precision, backward, deterministic, validate, dtype, threads, kernel)
     extras |= _packed(cu_seqlens_q, cu_seqlens_d, max_seqlen_q, max_seqlen_d)
-    extras |= given(pair_q=pair_q, pair_d=pair_d)
+    extras |= required(pair_q=pair_q, pair_d=pair_d)
     return common_framework(Q, D).score(Q, D, "list", extras, return_index, out, backward)
 
 
@@ -108,11 +109,10 @@ def score_ranges(
     `[Nq, Lq, d]` queries give `[Nq, B]`.
     """
     extras = options(normalize, precision, backward, deterministic, validate, dtype, threads, kernel)
-    extras |= given(q_mask=q_mask, offsets=offsets, lengths=lengths)
+    extras |= given(q_mask=q_mask) | required(offsets=offsets, lengths=lengths)
     return common_framework(Q, storage).score(Q, storage, "cross", extras, return_index, out, backward)
 
 
 def _packed(cu_seqlens_q: Any, cu_seqlens_d: Any, max_seqlen_q: int | None, max_seqlen_d: int | None) -> Extras:
-    return given(
-        cu_seqlens_q=cu_seqlens_q, cu_seqlens_d=cu_seqlens_d, max_seqlen_q=max_seqlen_q, max_seqlen_d=max_seqlen_d
-    )
+    offsets = required(cu_seqlens_q=cu_seqlens_q, cu_seqlens_d=cu_seqlens_d)
+    return offsets | given(max_seqlen_q=max_seqlen_q, max_seqlen_d=max_seqlen_d)

@@ -35,4 +35,12 @@ def topk(
     else:
         framework = common_framework(Q, D)
     extras |= given(q_mask=q_mask, d_mask=d_mask, cu_seqlens_d=cu_seqlens_d)
-    return framework.topk(Q, D, operator.index(k), operator.index(chunk or 0), extras, out)
+    return framework.topk(Q, D, _at_least(1, "k", k), _at_least(0, "chunk", chunk or 0), extras, out)
+
+
+def _at_least(low: int, name: str, value: int) -> int:
+    """An integer; one beyond 64 bits is as good as the largest."""
+    number = operator.index(value)
+    if number < low:
+        raise ValueError(f"{name} must be at least {low}, got {number}")
+    return min(number, 2**63 - 1)

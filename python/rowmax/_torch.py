@@ -9,8 +9,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, is_autocast_enabled
+from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
 from rowmax import _native
@@ -59,7 +61,10 @@ class TorchFramework(Framework):
             scores, index = _torch_ops.score(Q, D, pairing, extras, return_index or keep)
             return _torch_ops.deliver(scores, index, return_index, out)
         if differentiable:
-            return _Score.apply(Q, D, pairing, extras, return_index, backward != "recompute")
+            function = _TransformedScore if torch._C._are_functorch_transforms_active() else _Score
+            scores, index = function.apply(Q, D, pairing, _kept(extras), return_index, backward != "recompute")
+            return (scores, index) if return_index else scores
+        _refuse_tangents(Q, D)
         return Framework.score(self, Q, D, pairing, extras, return_index, out)
 
     def topk(self, Q: Any, D: Any, k: int, chunk: int, extras: Extras, out: Any = None) -> Any:
@@ -69,16 +74,29 @@ class TorchFramework(Framework):
         if _needs_dispatcher(Q, D):
             from rowmax import _torch_ops
 
-            scores, index = _torch_ops.topk(Q, D, k, chunk, extras)
+            scores, index = _torch_ops.deliver(*_torch_ops.topk(Q, D, k, chunk, extras), True, out)
         else:
             with torch.no_grad():
                 scores, index = super().topk(Q, D, k, chunk, extras, out)
         if not differentiable:
-            return scores, index
+            return (scores, index) if out is None else out
         queries = torch.arange(index.numel() // max(index.shape[-1], 1), device=index.device)
         rows = queries.repeat_interleave(index.shape[-1])
         pairs = extras | {"pair_q": rows, "pair_d": index.flatten()}
         return self.score(Q, D, "list", pairs).reshape(index.shape), index
+
+    def explain(self, Q: Any, D: Any, pairing: str, extras: Extras) -> tuple[Any, Any]:
+        return super().explain(*_as_computed(Q, D, extras), pairing, extras)
+
+    def explain_dispatch(self, Q: Any, D: Any, pairing: str, extras: Extras) -> list[_native.KernelInfo]:
+        return super().explain_dispatch(*_as_computed(Q, D, extras), pairing, extras)
+
+    def split_out(self, out: Any, pair: bool) -> tuple[Any, Any]:
+        arrays = super().split_out(out, pair)
+        for array in arrays:
+            if array is not None and not is_compiling():
+                _announce_write(array)
+        return arrays
 
 
 def _as_computed(Q: Tensor, D: Tensor, extras: Extras) -> tuple[Tensor, Tensor]:
@@ -96,6 +114,28 @@ def _differentiable(Q: Tensor, D: Tensor, out: Any) -> bool:
     if wanted and out is not None:
         raise ValueError("out cannot be given when Q or D requires grad")
     return wanted
+
+
+def _kept(extras: Extras) -> Extras:
+    """Extras for the backward pass: arrays and lists that the caller may change before it runs are copied, tensors
+    are watched by autograd."""
+    arrays = {name: np.array(value) for name, value in extras.items() if isinstance(value, np.ndarray | list | tuple)}
+    return extras | arrays if arrays else extras
+
+
+def _refuse_tangents(*tensors: Tensor) -> None:
+    if forward_ad._current_level < 0:
+        return
+    if any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+        raise NotImplementedError("rowmax scores have no forward-mode derivative: use backward()")
+
+
+def _announce_write(out: Tensor) -> None:
+    """What an operator of torch does with `out=`: no gradient leads through it, and autograd learns of the change."""
+    if out.requires_grad and torch.is_grad_enabled():
+        raise ValueError("out requires grad, but what is written to it has no gradient: pass a tensor that does not")
+    if not out.is_inference():
+        torch.autograd.graph.increment_version(out)
 
 
 def _read_as(tensor: Tensor, name: str, dtype: str) -> Tensor:
@@ -116,42 +156,67 @@ def _needs_dispatcher(Q: Tensor, D: Tensor) -> bool:
     return is_compiling() or type(Q) not in _PLAIN or type(D) not in _PLAIN
 
 
+def _forward(
+    Q: Tensor, D: Tensor, pairing: str, extras: Extras, return_index: bool, keep: bool
+) -> tuple[Tensor, Tensor | None]:
+    if return_index or keep:
+        return Framework.score(TORCH, Q, D, pairing, extras, True)  # type: ignore[no-any-return]
+    return Framework.score(TORCH, Q, D, pairing, extras), None
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor | None]) -> None:
+    Q, D, pairing, extras, _, keep = inputs
+    index = output[1]
+    tensors = {name: value for name, value in extras.items() if isinstance(value, Tensor)}
+    ctx.save_for_backward(Q, D, index if keep else None, *tensors.values())
+    ctx.tensor_names, ctx.extras, ctx.pairing = tuple(tensors), extras, pairing
+    if index is not None:
+        ctx.mark_non_differentiable(index)
+
+
 class _Score(torch.autograd.Function):
     """Saves Q, D and the winning tokens; with `keep` False not even those: backward finds them again."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
-        ctx: Any, Q: Tensor, D: Tensor, pairing: str, extras: Extras, return_index: bool, keep: bool
-    ) -> Any:
-        with_index = return_index or keep
-        result = Framework.score(TORCH, Q, D, pairing, extras, with_index)
-        scores, index = result if with_index else (result, None)
-        tensors = {name: value for name, value in extras.items() if isinstance(value, Tensor)}
-        ctx.save_for_backward(Q, D, index if keep else None, *tensors.values())
-        ctx.tensor_names, ctx.extras, ctx.pairing = tuple(tensors), extras, pairing
-        if not return_index:
-            return scores
-        ctx.mark_non_differentiable(index)
-        return scores, index
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor | None]:  # type: ignore[override]
+        output = _forward(*inputs)
+        _save(ctx, inputs, output)
+        return output
 
     @staticmethod
     def backward(ctx: Any, grad_scores: Tensor, *_: Any) -> Any:
         Q, D, index, *tensors = ctx.saved_tensors
-        extras = ctx.extras | dict(zip(ctx.tensor_names, tensors, strict=True))
-        with torch.no_grad():
-            grads = gradients(Q, D, ctx.pairing, extras, index, grad_scores, *ctx.needs_input_grad[:2])
-        if torch.is_grad_enabled():  # create_graph=True
-            grads = tuple(g if g is None else _Final.apply(g, Q, D, grad_scores) for g in grads)
+        call = (Q, D, index, grad_scores, *tensors)
+        how = (ctx.pairing, ctx.extras, ctx.tensor_names, ctx.needs_input_grad[:2])
+        # Recorded under create_graph=True, and by torch.func.grad: a second differentiation has to fail.
+        grads = _Gradients.apply(how, *call) if torch.is_grad_enabled() else _Gradients.forward(how, *call)
         return *grads, None, None, None, None
 
 
-class _Final(torch.autograd.Function):
-    """A gradient that cannot be differentiated again. torch's own once_differentiable would only notice it when
+class _TransformedScore(torch.autograd.Function):
+    """The same for torch.func.grad, which wants its two halves apart, and is slower to call."""
+
+    forward = staticmethod(_forward)
+    setup_context = staticmethod(_save)
+    backward = _Score.backward
+
+
+class _Gradients(torch.autograd.Function):
+    """Gradients that cannot be differentiated again. torch's own once_differentiable would only notice it when
     grad_scores requires grad, and take a gradient penalty on Q or D for a constant."""
 
     @staticmethod
-    def forward(ctx: Any, gradient: Tensor, *_: Tensor) -> Tensor:  # type: ignore[override]
-        return gradient.view_as(gradient)
+    def forward(
+        how: Any, Q: Tensor, D: Tensor, index: Tensor | None, grad_scores: Tensor, *tensors: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        pairing, extras, names, wanted = how
+        with torch.no_grad():
+            extras = extras | dict(zip(names, tensors, strict=True))
+            return gradients(Q, D, pairing, extras, index, grad_scores, *wanted)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Nothing is kept. Apart from forward(), as torch.func.grad wants it."""
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:

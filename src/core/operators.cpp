@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/overlap.hpp"
 #include "core/problem.hpp"
 #include "core/registry.hpp"
 #include "core/topk.hpp"
@@ -74,6 +75,9 @@ ResultShape result_shape(const ScoreRequest& request) {
 void score(const ScoreRequest& request, const ScoreOutputs& outputs) {
     Problem problem = core::make_problem(request);
     const core::Outputs raw = core::check_outputs(problem, outputs);
+    const core::NamedView written[] = {
+        {"out", outputs.scores}, {"index", outputs.index}, {"similarity", outputs.similarity}};
+    core::check_disjoint(written, request);
     problem.params.wants_index = raw.index != nullptr;
     if (problem.params.pairs.count == 0) return;
     core::choose(problem.params, request.options.kernel).score(problem.params, raw);
@@ -83,6 +87,10 @@ void score_backward(const ScoreRequest& request, const TensorView& index, const 
                     const TensorView& grad_q, const TensorView& grad_d) {
     Problem problem = core::make_problem(request);
     const core::Gradients raw = core::check_gradients(problem, request, index, grad_scores, grad_q, grad_d);
+    const core::NamedView written[] = {{"grad_q", grad_q}, {"grad_d", grad_d}};
+    const core::NamedView read[] = {{"index", index}, {"grad_scores", grad_scores}};
+    core::check_disjoint(written, request);
+    core::check_disjoint(written, read);
     problem.params.backward = true;
     core::choose(problem.params, request.options.kernel).backward(problem.params, raw);
 }
@@ -98,6 +106,8 @@ void topk(const TokenSet& q, const TokenSet& d, std::int64_t k, std::int64_t chu
     const Problem problem = core::make_problem(request);
     const std::int64_t kept = std::min(k, problem.params.d.count);
     const core::TopKOutputs out = core::check_topk_outputs(problem, kept, scores, index);
+    const core::NamedView written[] = {{"scores", scores}, {"index", index}};
+    core::check_disjoint(written, request);
     if (kept == 0 || problem.params.q.count == 0) return;
     const core::Kernel& row = core::choose(problem.params, options.kernel);
     const std::int64_t step = chunk > 0 ? chunk : default_chunk(problem.params.q.count);

@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/overlap.hpp"
 #include "core/params.hpp"
 #include "core/views.hpp"
 #include "cpu/kernels/counting_sort.hpp"
@@ -92,6 +93,9 @@ void inverse_grid(const TensorView& index, std::int64_t num_destinations, const 
     const Batches batches(view);
     std::int64_t* all_starts = checked_output(row_ptr, index, num_destinations + 1, "row_ptr");
     std::int64_t* all_sources = checked_output(source, index, batches.sources(), "source");
+    const core::NamedView written[] = {{"row_ptr", row_ptr}, {"source", source}};
+    const core::NamedView read[] = {{"index", index}};
+    core::check_disjoint(written, read);
     if (validate) {
         for (std::int64_t b = 0; b < batches.count(); ++b) check_values(batches, b, num_destinations);
     }

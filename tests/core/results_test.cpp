@@ -176,5 +176,41 @@ TEST_F(GradientsTest, IndexMustStayInsideItsDocument) {
     }
 }
 
+// Results in the memory of an input, and of each other.
+TEST(Overlap, IsRefusedByName) {
+    const Array memory(DType::f32, {400});
+    const auto at = [&](std::ptrdiff_t offset, DType dtype, std::initializer_list<std::int64_t> shape) {
+        return TensorView(static_cast<float*>(memory.view().data) + offset, dtype, shape);
+    };
+    ScoreRequest request;
+    request.q.tokens = at(0, DType::f32, {2, 3, 8});
+    request.d.tokens = at(48, DType::f32, {4, 5, 8});
+    const TensorView index = at(300, DType::i32, {2, 4, 3});
+    EXPECT_NO_THROW(score(request, {at(208, DType::f32, {2, 4}), index, {}}));
+    EXPECT_ERROR(score(request, {at(40, DType::f32, {2, 4}), index, {}}), invalid_value, "out", "Q");
+    EXPECT_ERROR(score(request, {at(207, DType::f32, {2, 4}), index, {}}), invalid_value, "out", "D [4, 5, 8]");
+    EXPECT_ERROR(score(request, {at(323, DType::f32, {2, 4}), index, {}}), invalid_value, "index", "out");
+    EXPECT_ERROR(score_backward(request, index, at(290, DType::f32, {2, 4}), at(250, DType::f32, {2, 3, 8}), {}),
+                 invalid_value, "grad_q", "grad_scores");
+    EXPECT_ERROR(topk(request.q, request.d, 2, 0, {}, at(208, DType::f32, {2, 2}), at(210, DType::i64, {2, 2})),
+                 invalid_value, "index", "scores");
+    request.q.mask = at(208, DType::f32, {2, 3});
+    EXPECT_ERROR(score(request, {at(210, DType::f32, {2, 4}), index, {}}), invalid_value, "out", "q_mask");
+}
+
+TEST(Overlap, CountsFromTheLowestAddressOfAView) {
+    const Array memory(DType::f32, {100});
+    float* base = static_cast<float*>(memory.view().data);
+    const std::int64_t shape[] = {3, 8};
+    const std::int64_t backwards[] = {-8, 1};
+    ScoreRequest request;
+    request.q.tokens = TensorView(base + 26, DType::f32, shape, backwards);  // elements 10 to 33
+    request.d.tokens = TensorView(base + 40, DType::f32, {5, 8});
+    EXPECT_ERROR(score(request, {TensorView(base + 10, DType::f32, {}), {}, {}}), invalid_value, "out", "Q");
+    EXPECT_ERROR(score(request, {TensorView(base + 33, DType::f32, {}), {}, {}}), invalid_value, "out", "Q");
+    EXPECT_NO_THROW(score(request, {TensorView(base + 9, DType::f32, {}), {}, {}}));
+    EXPECT_NO_THROW(score(request, {TensorView(base + 34, DType::f32, {}), {}, {}}));
+}
+
 }  // namespace
 }  // namespace rowmax
