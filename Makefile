@@ -24,7 +24,7 @@ test:  ## build everything, run every test; TORCH=0 leaves out torch and the tes
 	scripts/setup.sh build demo test $(if $(filter 1,$(TORCH)),torch)
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS)
-	ctest --preset release -j $(JOBS)
+	ROWMAX_PYTHON=$(CURDIR)/.venv/bin/python ctest --preset release -j $(JOBS)
 	.venv/bin/python -m pip install --quiet --no-build-isolation --no-deps .
 	.venv/bin/python -m pytest tests
 

@@ -17,6 +17,7 @@
 #include "cli/shared.hpp"
 #include "cli/signals.hpp"
 #include "cli/table.hpp"
+#include "core/registry.hpp"
 
 namespace rowmax::cli {
 
@@ -54,8 +55,7 @@ std::vector<std::pair<std::string, DType>> chosen_kernels(const BenchCommand& co
     std::vector<std::pair<std::string, DType>> chosen;
     std::set<DType> served;
     for (const KernelInfo& kernel : kernels()) {
-        if (!kernel.available || !(forced.empty() || kernel.name == forced || kernel.name.starts_with(forced + ".")))
-            continue;
+        if (!kernel.available || !(forced.empty() || core::names(forced, kernel.name))) continue;
         for (const DType dtype : checks::dtypes_of(kernel.name)) {
             if (!command.dtype.empty() && command.dtype != name_of(dtype)) continue;
             const bool first = served.insert(dtype).second;

@@ -70,16 +70,18 @@ bool wants_colour(const ExplainCommand& command) {
     return terminal && !plain && (off == nullptr || *off == '\0');
 }
 
-std::string picture(const ExplainCommand& command, const Explanation& pair) {
-    explain::HeatMap map;
-    if (command.grid.empty()) {
-        map = explain::token_map(pair);
-    } else {
-        explain::Grid grid = explain::parse_grid(command.grid);
-        grid.first = command.grid_first;
-        map = explain::grid_map(pair, grid, command.query_token);
-    }
-    return explain::png_of(map, command.cell.value_or(explain::default_cell(map)));
+explain::HeatMap heat_map(const ExplainCommand& command, const Explanation& pair) {
+    if (command.grid.empty()) return explain::token_map(pair);
+    explain::Grid grid = explain::parse_grid(command.grid);
+    grid.first = command.grid_first;
+    return explain::grid_map(pair, grid, command.query_token);
+}
+
+void write_pictures(const ExplainCommand& command, const Explanation& pair) {
+    const explain::HeatMap map = heat_map(command, pair);
+    const std::string png = explain::png_of(map, command.cell.value_or(explain::default_cell(map)));
+    if (!command.png.empty()) write_all(command.png, png);
+    if (!command.html.empty()) write_all(command.html, explain::html_page(pair, png, map.caption));
 }
 
 void check(const ExplainCommand& command) {
@@ -111,9 +113,7 @@ void run_explain(const ExplainCommand& command) {
     check_files(command);
     const Explanation pair = make_explanation(command);
     const bool pictures = !command.html.empty() || !command.png.empty();
-    const std::string png = pictures ? picture(command, pair) : std::string();
-    if (!command.png.empty()) write_all(command.png, png);
-    if (!command.html.empty()) write_all(command.html, explain::html_page(pair, png));
+    if (pictures) write_pictures(command, pair);
     if (!writes_text(command)) return;
     write_all(command.output, command.json ? explain::json_text(pair, command.matrix)
                                            : explain::terminal_text(pair, wants_colour(command)));

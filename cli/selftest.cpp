@@ -13,6 +13,7 @@
 #include "cli/shared.hpp"
 #include "cli/signals.hpp"
 #include "cli/table.hpp"
+#include "core/registry.hpp"
 
 namespace rowmax::cli {
 
@@ -37,7 +38,7 @@ struct Outcome {
 };
 
 bool selected(const KernelInfo& kernel, const ComputeOptions& compute) {
-    return compute.kernel.empty() || kernel.name == compute.kernel || kernel.name.starts_with(compute.kernel + ".");
+    return compute.kernel.empty() || core::names(compute.kernel, kernel.name);
 }
 
 checks::Report run_check(const checks::Check& check, const ReportLine& line) {

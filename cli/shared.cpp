@@ -44,7 +44,7 @@ void require_kernel(const std::string& option) {
     const std::string name = !option.empty() || variable == nullptr ? option : variable;
     if (name.empty()) return;
     for (const KernelInfo& info : kernels()) {
-        if (info.name == name || info.name.starts_with(name + ".")) return;
+        if (core::names(name, info.name)) return;
     }
     throw UsageError(fmt::format("{}: no kernel is named '{}'; `rowmax kernels` lists them",
                                  option.empty() ? "ROWMAX_KERNEL" : "--kernel", name));
@@ -162,15 +162,17 @@ io::TokenSource load_input(const std::string& path, const InputOptions& options,
     return io::load_tokens(path, load);
 }
 
+std::optional<std::int64_t> item_number(const std::string& name, std::int64_t count) {
+    std::int64_t number = -1;
+    const char* end = name.data() + name.size();
+    const auto [stop, error] = std::from_chars(name.data() + 1, end, number);
+    if (error != std::errc() || stop != end || number < 0 || number >= count) return std::nullopt;
+    return number;
+}
+
 std::int64_t find_item(const io::TokenSource& source, const std::string& name, const std::string& what) {
-    if (name.starts_with('#')) {
-        std::int64_t number = -1;
-        const auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), number);
-        if (error == std::errc() && end == name.data() + name.size() && number >= 0 && number < source.count())
-            return number;
-    } else if (const auto found = source.ids().find(name)) {
-        return *found;
-    }
+    const auto found = name.starts_with('#') ? item_number(name, source.count()) : source.ids().find(name);
+    if (found) return *found;
     throw Error(ErrorCode::data,
                 fmt::format("{}: no {} '{}' among its {}", source.path().string(), what, name, source.count()));
 }

@@ -33,4 +33,16 @@ Rgb colour_of(double share) {
             between(anchors[i].b, anchors[i + 1].b, t)};
 }
 
+bool is_light(Rgb colour) {
+    return colour.r * 3 + colour.g * 6 + colour.b > 1280;
+}
+
+Scale scale_from_zero(const std::vector<double>& values) {
+    Scale scale{0, 0};
+    for (const double value : values) {
+        if (std::isfinite(value)) scale.high = std::max(scale.high, value);
+    }
+    return scale;
+}
+
 }  // namespace rowmax::cli::explain

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 namespace rowmax::cli::explain {
 
@@ -18,6 +19,9 @@ inline constexpr Rgb no_colour{128, 128, 128};
 /// are cut, NaN is grey.
 Rgb colour_of(double share);
 
+/// Whether black shows better on it than white.
+bool is_light(Rgb colour);
+
 /// Maps [low, high] to [0, 1]; NaN stays NaN.
 struct Scale {
     double low = 0;
@@ -27,5 +31,8 @@ struct Scale {
         return high > low ? (value - low) / (high - low) : 0.5;
     }
 };
+
+/// From 0 to the largest finite value: every token is measured against the best answer, so bars of one table compare.
+Scale scale_from_zero(const std::vector<double>& values);
 
 }  // namespace rowmax::cli::explain

@@ -36,7 +36,10 @@ double patch_value(const Explanation& pair, std::int64_t document_token, const Q
 }  // namespace
 
 HeatMap token_map(const Explanation& pair) {
-    HeatMap map{static_cast<std::int64_t>(pair.query_kept.size()), pair.document_length(), {}, {}};
+    HeatMap map;
+    map.rows = static_cast<std::int64_t>(pair.query_kept.size());
+    map.columns = pair.document_length();
+    map.caption = "Query tokens from top to bottom, document tokens from left to right; frames mark the answers.";
     for (std::int64_t s = 0; s < map.rows; ++s) {
         for (std::int64_t t = 0; t < map.columns; ++t) {
             const bool kept =
@@ -69,7 +72,13 @@ HeatMap grid_map(const Explanation& pair, const Grid& grid, const QueryToken& to
         throw Error(ErrorCode::data, fmt::format("--query-token {}: query '{}' has {} tokens", *token, pair.query_id,
                                                  pair.query_kept.size()));
     }
-    HeatMap map{grid.rows, grid.columns, {}, {}};
+    HeatMap map;
+    map.rows = grid.rows;
+    map.columns = grid.columns;
+    map.caption = fmt::format("The document as an image of {} x {} patches; {}.", grid.rows, grid.columns,
+                              token ? fmt::format("similarity to query token {}, '{}'", *token,
+                                                  pair.query_tokens[static_cast<std::size_t>(*token)])
+                                    : "sum of the similarities to all query tokens");
     for (std::int64_t i = 0; i < patches; ++i) map.values.push_back(patch_value(pair, grid.first + i, token));
     return map;
 }

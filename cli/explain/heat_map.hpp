@@ -17,6 +17,7 @@ struct HeatMap {
     std::int64_t columns = 0;
     std::vector<double> values;  ///< row-major
     std::vector<bool> marked;    ///< drawn with a frame; empty: none
+    std::string caption;         ///< what the picture shows, in a sentence
 };
 
 /// Query tokens downwards, document tokens to the right; winners are marked, hidden tokens grey.

@@ -45,12 +45,6 @@ std::string base64(std::string_view bytes) {
     return text;
 }
 
-double highest(const std::vector<double>& values) {
-    double high = 0;
-    for (const double value : values) high = std::isfinite(value) ? std::max(high, value) : high;
-    return high;
-}
-
 std::string table_answer(const Explanation& pair, std::size_t s) {
     if (!pair.query_kept[s]) return "<td></td><td>hidden by the mask</td>";
     if (pair.winner[s] < 0) return "<td></td><td>sees nothing</td>";
@@ -59,7 +53,7 @@ std::string table_answer(const Explanation& pair, std::size_t s) {
 }
 
 std::string table(const Explanation& pair) {
-    const Scale scale{0, highest(pair.similarity)};
+    const Scale scale = scale_from_zero(pair.similarity);
     std::string text =
         "<table>\n<thead><tr><th>query token<th>similarity<th><th>token<th>answered by</tr></thead>\n<tbody>\n";
     for (std::size_t s = 0; s < pair.query_tokens.size(); ++s) {
@@ -79,7 +73,7 @@ std::string table(const Explanation& pair) {
 
 std::string document(const Explanation& pair) {
     const std::vector<double> strength = pair.answered();
-    const Scale scale{0, highest(strength)};
+    const Scale scale = scale_from_zero(strength);
     std::string text = "<p class=document>\n";
     for (std::size_t t = 0; t < strength.size(); ++t) {
         const auto wins = std::count(pair.winner.begin(), pair.winner.end(), static_cast<std::int32_t>(t));
@@ -88,7 +82,7 @@ std::string document(const Explanation& pair) {
             const Rgb c = colour_of(scale.share(strength[t]));
             looks += fmt::format(
                 " style=\"background:rgb({},{},{});color:{}\" title=\"answered {} query tokens, {:.6f} together\"", c.r,
-                c.g, c.b, c.r * 3 + c.g * 6 + c.b > 1280 ? "#000" : "#fff", wins, strength[t]);
+                c.g, c.b, is_light(c) ? "#000" : "#fff", wins, strength[t]);
         }
         text += fmt::format("<span id=d{} {}>{}</span>\n", t, looks, html_escaped(pair.document_tokens[t]));
     }
@@ -97,7 +91,7 @@ std::string document(const Explanation& pair) {
 
 }  // namespace
 
-std::string html_page(const Explanation& pair, const std::string& png) {
+std::string html_page(const Explanation& pair, const std::string& png, std::string_view caption) {
     const std::string title = fmt::format("query {} and document {}: score {:.6f}", html_escaped(pair.query_id),
                                           html_escaped(pair.document_id), pair.score);
     std::string page = fmt::format(
@@ -107,10 +101,9 @@ std::string html_page(const Explanation& pair, const std::string& png) {
     page += "<h2>What answered each query token</h2>\n" + table(pair);
     page += "<h2>The document</h2>\n" + document(pair);
     page += fmt::format(
-        "<h2>Similarities</h2>\n<p>Query tokens from top to bottom, document tokens from left to right; frames mark "
-        "the answers.</p>\n"
-        "<img alt=\"heat map\" src=\"data:image/png;base64,{}\">\n<script>{}</script>\n</body>\n</html>\n",
-        base64(png), script);
+        "<h2>Similarities</h2>\n<p>{}</p>\n<img alt=\"heat map\" src=\"data:image/png;base64,{}\">\n"
+        "<script>{}</script>\n</body>\n</html>\n",
+        html_escaped(caption), base64(png), script);
     return page;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "cli/explain/explanation.hpp"
 
@@ -12,8 +13,8 @@ namespace rowmax::cli::explain {
 std::string terminal_text(const Explanation& pair, bool colour);
 
 /// One page that needs nothing else: tables, the document with its answers coloured, and a picture.
-/// `png`: the heat map, embedded.
-std::string html_page(const Explanation& pair, const std::string& png);
+/// `png`: the heat map, embedded; `caption` says what it shows.
+std::string html_page(const Explanation& pair, const std::string& png, std::string_view caption);
 
 /// Scores, winners and similarities; the matrix too if asked for.
 std::string json_text(const Explanation& pair, bool matrix);

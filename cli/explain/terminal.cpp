@@ -17,21 +17,12 @@ constexpr int bar_width = 20;
 std::string painted(const std::string& text, double share, bool colour) {
     if (!colour) return text;
     const Rgb back = colour_of(share);
-    const int ink = back.r * 3 + back.g * 6 + back.b > 1280 ? 16 : 231;  // black on light, white on dark
+    const int ink = is_light(back) ? 16 : 231;  // black, white
     return fmt::format("\033[38;5;{}m\033[48;2;{};{};{}m{}\033[0m", ink, back.r, back.g, back.b, text);
 }
 
 std::string padded(const std::string& text, std::size_t width) {
     return text + std::string(width - std::min(width, columns(text)), ' ');
-}
-
-// Every token is measured against the best answer, so bars of one table compare.
-Scale scale_from_zero(const std::vector<double>& values) {
-    Scale scale{0, 0};
-    for (const double value : values) {
-        if (std::isfinite(value)) scale.high = std::max(scale.high, value);
-    }
-    return scale;
 }
 
 std::string bar(double share) {

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <optional>
 #include <sstream>
 #include <unordered_map>
 
+#include "cli/shared.hpp"
 #include "io/text_file.hpp"
 #include "rowmax/error.hpp"
 
@@ -21,20 +21,13 @@ class Numbers {
         for (std::int64_t i = 0; i < count_; ++i) by_id_.emplace(source.id(i), i);
     }
     [[nodiscard]] std::optional<std::int64_t> find(const std::string& name) const {
-        if (name.starts_with('#')) return number(name);
+        if (name.starts_with('#')) return item_number(name, count_);
         const auto found = by_id_.find(name);
         if (found == by_id_.end()) return std::nullopt;
         return found->second;
     }
 
   private:
-    [[nodiscard]] std::optional<std::int64_t> number(const std::string& name) const {
-        std::int64_t value = -1;
-        const auto [end, error] = std::from_chars(name.data() + 1, name.data() + name.size(), value);
-        if (error != std::errc() || end != name.data() + name.size() || value < 0 || value >= count_)
-            return std::nullopt;
-        return value;
-    }
     std::int64_t count_;
     std::unordered_map<std::string, std::int64_t> by_id_;
 };

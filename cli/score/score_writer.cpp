@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "cli/json_text.hpp"
 #include "io/npy.hpp"
 #include "io/ranking.hpp"
@@ -13,12 +11,6 @@ namespace rowmax::cli::score_command {
 namespace {
 
 constexpr std::size_t buffered_bytes = std::size_t{1} << 16;
-
-std::string json_number(double score, bool single) {
-    if (std::isnan(score)) return "\"NaN\"";
-    if (std::isinf(score)) return score > 0 ? "\"Infinity\"" : "\"-Infinity\"";
-    return io::score_text(score, single);
-}
 
 }  // namespace
 
@@ -32,7 +24,7 @@ void ScoreWriter::add_line(const std::string& query, const std::string& document
         buffer_ += fmt::format("{}\t{}\t{}\n", query, document, io::score_text(score, single_));
     } else {
         buffer_ += fmt::format("{{\"query\": {}, \"document\": {}, \"score\": {}}}\n", json_quoted(query),
-                               json_quoted(document), json_number(score, single_));
+                               json_quoted(document), io::json_score_text(score, single_));
     }
 }
 

@@ -14,11 +14,6 @@ namespace rowmax::core {
 
 namespace {
 
-// "cpu.avx2" names cpu.avx2.f32 and its sisters; "cpu.avx" names nothing.
-bool names(std::string_view forced, std::string_view row) {
-    return row.starts_with(forced) && (row.size() == forced.size() || row[forced.size()] == '.');
-}
-
 std::string_view forced_name(std::string_view option) {
     if (!option.empty()) return option;
     const char* variable = std::getenv("ROWMAX_KERNEL");
@@ -76,6 +71,10 @@ const Kernel* first_accepted(const std::vector<Verdict>& verdicts) {
 }
 
 }  // namespace
+
+bool names(std::string_view forced, std::string_view row) {
+    return row.starts_with(forced) && (row.size() == forced.size() || row[forced.size()] == '.');
+}
 
 const Kernel& choose(const Params& params, std::string_view option) {
     const std::string_view forced = forced_name(option);

@@ -25,7 +25,11 @@ struct Kernel {
 std::span<const Kernel> cpu_kernels();
 std::span<const Kernel> cuda_kernels();  ///< empty in a build without CUDA (src/no_cuda)
 
-/// The row that runs `params`. `forced`: a name, or a prefix that ends before a dot; when empty, ROWMAX_KERNEL.
+/// Whether `forced` is the row's name or a part of it that ends before a dot: "cpu.avx2" names cpu.avx2.f32 and its
+/// sisters, "cpu.avx" names nothing.
+bool names(std::string_view forced, std::string_view row);
+
+/// The row that runs `params`. `forced`: what names() takes; when empty, ROWMAX_KERNEL.
 /// Throws not_implemented naming what is missing, or invalid_value for a name that no row has.
 const Kernel& choose(const Params& params, std::string_view forced);
 

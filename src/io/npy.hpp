@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/array.hpp"
@@ -43,6 +44,8 @@ std::vector<std::string> npy_strings(std::span<const std::byte> file, const std:
 
 /// The header alone, for data written piece by piece after it.
 void write_npy_header(OutputFile& out, DType dtype, std::span<const std::int64_t> shape);
+/// `descr` as Python spells it: "'<f4'", or a list of fields.
+void write_npy_header(OutputFile& out, std::string_view descr, std::span<const std::int64_t> shape);
 /// A whole view, of any strides. bfloat16 is written as numpy writes ml_dtypes' ("<V2").
 void write_npy(OutputFile& out, const TensorView& view);
 

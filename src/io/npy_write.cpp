@@ -33,8 +33,11 @@ void write_rows(OutputFile& out, const TensorView& view, int dimension, const st
 }  // namespace
 
 void write_npy_header(OutputFile& out, DType dtype, std::span<const std::int64_t> shape) {
-    std::string text =
-        fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", npy_descr(dtype), shape_tuple(shape));
+    write_npy_header(out, fmt::format("'{}'", npy_descr(dtype)), shape);
+}
+
+void write_npy_header(OutputFile& out, std::string_view descr, std::span<const std::int64_t> shape) {
+    std::string text = fmt::format("{{'descr': {}, 'fortran_order': False, 'shape': {}, }}", descr, shape_tuple(shape));
     constexpr std::size_t preamble = 10;  // magic, version, length
     const std::size_t total = (preamble + text.size() + 1 + alignment - 1) / alignment * alignment;
     text.append(total - preamble - text.size() - 1, ' ');

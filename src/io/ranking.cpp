@@ -13,12 +13,6 @@ namespace rowmax::io {
 
 namespace {
 
-std::string json_number(double score, bool single) {
-    if (std::isnan(score)) return "\"NaN\"";
-    if (std::isinf(score)) return score > 0 ? "\"Infinity\"" : "\"-Infinity\"";
-    return score_text(score, single);
-}
-
 std::string quoted(const std::string& text) {
     return nlohmann::json(text).dump();
 }
@@ -28,6 +22,12 @@ std::string quoted(const std::string& text) {
 std::string score_text(double score, bool single) {
     if (std::isnan(score)) return "nan";  // without the sign fmt would print
     return single ? fmt::format("{}", static_cast<float>(score)) : fmt::format("{}", score);
+}
+
+std::string json_score_text(double score, bool single) {
+    if (std::isnan(score)) return "\"NaN\"";
+    if (std::isinf(score)) return score > 0 ? "\"Infinity\"" : "\"-Infinity\"";
+    return score_text(score, single);
 }
 
 RankingWriter::RankingWriter(OutputFile& out, RankingFormat format, DType score_type, std::string tag)
@@ -45,7 +45,7 @@ void RankingWriter::write(std::string_view query, std::span<const RankedHit> hit
         check_id(hit.doc, "document");
         if (json) {
             text += fmt::format("{}{{\"doc\": {}, \"rank\": {}, \"score\": {}}}", i > 0 ? ", " : "", quoted(hit.doc),
-                                i + 1, json_number(hit.score, single_));
+                                i + 1, json_score_text(hit.score, single_));
         } else if (format_ == RankingFormat::trec) {
             text += fmt::format("{} Q0 {} {} {} {}\n", query, hit.doc, i + 1, score_text(hit.score, single_), tag_);
         } else {

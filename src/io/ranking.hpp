@@ -24,7 +24,7 @@ enum class RankingFormat {
 };
 
 /// Writes one query after another. Ranks count from 1; scores have the fewest digits that read back to the same
-/// number of the type they were computed in. JSON has no NaN: "NaN", "Infinity" and "-Infinity" are strings there.
+/// number of the type they were computed in.
 class RankingWriter {
   public:
     /// `out` must outlive the writer and is committed by its owner. score_type: f32 or f64.
@@ -40,5 +40,7 @@ class RankingWriter {
 
 /// The shortest text that reads back to the same float (single) or double; "nan", "inf", "-inf".
 std::string score_text(double score, bool single);
+/// The same for JSON, which has no NaN and no infinity: "NaN", "Infinity" and "-Infinity" in quotes.
+std::string json_score_text(double score, bool single);
 
 }  // namespace rowmax::io

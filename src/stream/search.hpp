@@ -78,7 +78,7 @@ class Search {
     void choose_kernel();
     void load_documents();
     void load_queries(std::int64_t first, std::int64_t last);
-    void score_block(std::int64_t query_first);
+    void score_block(std::int64_t queries);
 
     io::TokenSource queries_;
     std::vector<io::TokenSource> corpora_;

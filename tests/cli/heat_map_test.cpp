@@ -17,6 +17,7 @@ namespace {
 Explanation small_pair() {
     Explanation pair;
     pair.document_id = "page";
+    pair.query_tokens = {"q0", "q1"};
     pair.query_kept = {true, false};
     pair.document_kept = {true, true, false};
     pair.winner = {1, -1};
@@ -65,7 +66,9 @@ TEST(Colours, GetLighterAllTheWay) {
 }
 
 TEST(Picture, HasALimit) {
-    HeatMap map{1, 1, {0.5}, {}};
+    HeatMap map;
+    map.rows = map.columns = 1;
+    map.values = {0.5};
     EXPECT_EQ(png_of(map, 3).substr(1, 3), "PNG");
     EXPECT_ERROR(png_of(map, 1 << 20), data, "1048576");
     EXPECT_ERROR(png_of(HeatMap{}, 1), data, "0 x 0");

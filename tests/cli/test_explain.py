@@ -105,6 +105,17 @@ def test_page(rowmax, pair):
     assert picture.size == (6 * 32, 3 * 32)
 
 
+def test_page_says_what_the_picture_shows(rowmax, pair):
+    folder, _, _ = pair
+    captions = []
+    for options in ((), ("--grid", "2x3"), ("--grid", "2x3", "--query-token", "1")):
+        explain(rowmax, folder, *options, "--html", folder / "why.html")
+        captions.append(re.search(r"Similarities</h2>\n<p>(.*)</p>", (folder / "why.html").read_text())[1])
+    assert captions[0].startswith("Query tokens from top to bottom")
+    assert captions[1] == "The document as an image of 2 x 3 patches; sum of the similarities to all query tokens."
+    assert captions[2].endswith("similarity to query token 1, &#39;q1&#39;.")
+
+
 def lightness(pixel):
     """Of the colours used, which rise in lightness from low to high."""
     r, g, b = (int(c) for c in pixel[:3])
@@ -190,6 +201,7 @@ def test_hidden_and_nan_are_grey(rowmax, tmp_path):
         (("--query", "#2"), 3, "no query '#2' among its 2"),
         (("--grid", "4", "--png", "x.png"), 2, "--grid '4'"),
         (("--grid", "4x4", "--png", "x.png"), 3, "needs 16 document tokens"),
+        (("--grid", "2x3", "--grid-first", str(2**63 - 1), "--png", "x.png"), 3, f"from token {2**63 - 1}"),
         (("--grid", "2x3"), 2, "--grid needs"),
         (("--query-token", "1"), 2, "need --grid"),
         (("--grid", "2x3", "--query-token", "3", "--png", "x.png"), 3, "has 3 tokens"),
