@@ -30,16 +30,17 @@ class VersionInfo(NamedTuple):
 
 def explain(
     Q: Any, D: Any, *, cu_seqlens_q: Any = None, cu_seqlens_d: Any = None, q_mask: Any = None, d_mask: Any = None,
-    normalize: bool = False, precision: Precision = "highest", validate: bool | None = None, dtype: Any = None,
-    threads: int | None = None, kernel: str | None = None,
+    normalize: bool = False, precision: Precision = "highest", validate: bool | None = None, out: Any = None,
+    dtype: Any = None, threads: int | None = None, kernel: str | None = None,
 ) -> Explanation:  # fmt: skip
     """For every query token the winning document token and its similarity; they sum to the score.
 
-    Q and D as in `maxsim`; either may instead be packed tokens with its `cu_seqlens`. Not differentiable.
+    Q and D as in `maxsim`; either may instead be packed tokens with its `cu_seqlens`. `out` is a pair (index,
+    similarity). Not differentiable.
     """
     extras = options(normalize, precision, validate=validate, dtype=dtype, threads=threads, kernel=kernel)
     extras |= given(cu_seqlens_q=cu_seqlens_q, cu_seqlens_d=cu_seqlens_d, q_mask=q_mask, d_mask=d_mask)
-    return Explanation(*common_framework(Q, D).explain(Q, D, pairing_of(D), extras))
+    return Explanation(*common_framework(Q, D).explain(Q, D, pairing_of(D), extras, out))
 
 
 def explain_dispatch(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rowmax._native import KernelInfo, Request
+from rowmax._native import inverse_grid as invert
 
 Extras = dict[str, Any]
 """What a call gave beyond Q and D, by argument name; an argument that was not given is absent."""
@@ -56,7 +57,9 @@ class Framework(ABC):
         request.score(scores, index)
         return self.finished(scores), self.finished(index)
 
-    def topk(self, Q: Any, D: Any, k: int, chunk: int, extras: Extras, out: Any = None) -> Any:
+    def topk(
+        self, Q: Any, D: Any, k: int, chunk: int, extras: Extras, out: Any = None, backward: str = "auto"
+    ) -> Any:
         """The k best documents of every query: (scores, index)."""
         request = self.request(Q, D, "cross", extras)
         shape = request.topk_shape(k)
@@ -71,27 +74,36 @@ class Framework(ABC):
         lead = shape[1:] if one_query else shape
         return self.finished(scores).reshape(lead), self.finished(index).reshape(lead)
 
-    def explain(self, Q: Any, D: Any, pairing: str, extras: Extras) -> tuple[Any, Any]:
+    def explain(self, Q: Any, D: Any, pairing: str, extras: Extras, out: Any = None) -> tuple[Any, Any]:
         """(winning token, its similarity) of every query token of every pair."""
         request = self.request(Q, D, pairing, extras)
         shape, token_shape, dtype = request.result()
-        scores, index, similarity = (
-            self.empty(shape, dtype), self.empty(token_shape, "int32"), self.empty(token_shape, dtype),
-        )  # fmt: skip
-        request.score(scores, index, similarity)
-        return self.finished(index), self.finished(similarity)
+        index, similarity = self.split_out(out, True, "(index, similarity)")
+        if out is None:
+            index, similarity = self.empty(token_shape, "int32"), self.empty(token_shape, dtype)
+        request.score(self.empty(shape, dtype), index, similarity)
+        return (self.finished(index), self.finished(similarity)) if out is None else (index, similarity)
+
+    def inverse_grid(self, index: Any, n: int, validate: bool, out: Any = None) -> tuple[Any, Any]:
+        """(row_ptr, source) of an index of at most four dimensions."""
+        row_ptr, source = self.split_out(out, True, "(row_ptr, source)")
+        if out is None:
+            row_ptr = self.empty((*index.shape[:-1], n + 1), "int64")
+            source = self.empty(tuple(index.shape), "int64")
+        invert(index, n, row_ptr, source, validate)
+        return (self.finished(row_ptr), self.finished(source)) if out is None else (row_ptr, source)
 
     def explain_dispatch(self, Q: Any, D: Any, pairing: str, extras: Extras) -> list[KernelInfo]:
         """Which kernel would score this."""
         return self.request(Q, D, pairing, extras).explain_dispatch()
 
-    def split_out(self, out: Any, pair: bool) -> tuple[Any, Any]:
+    def split_out(self, out: Any, pair: bool, names: str = "(scores, index)") -> tuple[Any, Any]:
         """The one or two arrays of `out=`, which must be of this library."""
         if out is None:
             return None, None
         arrays = out if pair else (out,)
         if not isinstance(arrays, tuple | list) or len(arrays) != (2 if pair else 1):
-            raise ValueError(f"out must be a pair (scores, index) here, got {type(out).__name__}")
+            raise ValueError(f"out must be a pair {names} here, got {type(out).__name__}")
         for array in arrays:
             if framework_of(array, "out") is not self:
                 raise TypeError(f"out is {describe(array)} but Q is of {self.name}")

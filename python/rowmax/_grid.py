@@ -6,7 +6,6 @@ import math
 import operator
 from typing import Any
 
-from rowmax import _native
 from rowmax._frameworks import framework_of
 from rowmax._options import dtype_name
 
@@ -38,11 +37,7 @@ def inverse_grid(
         if out is not None:
             raise ValueError(f"out goes with an index of at most 4 dimensions, got {index.ndim}")
         index = index.reshape(math.prod(lead), sources)
-    row_ptr, source = framework.split_out(out, True)
-    if out is None:
-        row_ptr = framework.empty((*index.shape[:-1], n + 1), "int64")
-        source = framework.empty(tuple(index.shape), "int64")
-    _native.inverse_grid(index, n, row_ptr, source, validate is None or bool(validate))
-    if out is not None:
+    row_ptr, source = framework.inverse_grid(index, n, validate is None or bool(validate), out)
+    if len(lead) < 4:
         return row_ptr, source
-    return framework.finished(row_ptr.reshape(*lead, n + 1)), framework.finished(source.reshape(*lead, sources))
+    return row_ptr.reshape(*lead, n + 1), source.reshape(*lead, sources)

@@ -19,7 +19,7 @@ class JaxFramework(Framework):
     def finished(self, array: Any) -> Any:
         return jax.dlpack.from_dlpack(array)
 
-    def split_out(self, out: Any, pair: bool) -> tuple[Any, Any]:
+    def split_out(self, out: Any, pair: bool, names: str = "(scores, index)") -> tuple[Any, Any]:
         if out is not None:
             raise TypeError("out: JAX arrays cannot be written to")
         return None, None

@@ -7,14 +7,14 @@ from typing import Any
 
 from rowmax._corpus import Corpus
 from rowmax._frameworks import common_framework, framework_of
-from rowmax._options import Precision, given, options
+from rowmax._options import Backward, Precision, given, options
 
 
 def topk(
     Q: Any, D: Any, k: int, *, cu_seqlens_d: Any = None, q_mask: Any = None, d_mask: Any = None,
-    normalize: bool = False, precision: Precision = "highest", chunk: int | None = None,
-    validate: bool | None = None, out: Any = None, dtype: Any = None, threads: int | None = None,
-    kernel: str | None = None,
+    normalize: bool = False, precision: Precision = "highest", backward: Backward = "auto",
+    deterministic: bool = True, chunk: int | None = None, validate: bool | None = None, out: Any = None,
+    dtype: Any = None, threads: int | None = None, kernel: str | None = None,
 ) -> Any:  # fmt: skip
     """The exact k best documents of every query: `(scores [Nq, k], index [Nq, k] int64)`, best first.
 
@@ -24,7 +24,7 @@ def topk(
     memory does not grow with Nd; the result does not depend on it. Scores of torch tensors are differentiable.
     The other keywords are those of `maxsim`; `out` is a pair.
     """
-    extras = options(normalize, precision, validate=validate, dtype=dtype, threads=threads, kernel=kernel)
+    extras = options(normalize, precision, backward, deterministic, validate, dtype, threads, kernel)
     if isinstance(D, Corpus):
         framework = framework_of(Q, "Q")
         if cu_seqlens_d is not None:
@@ -35,7 +35,7 @@ def topk(
     else:
         framework = common_framework(Q, D)
     extras |= given(q_mask=q_mask, d_mask=d_mask, cu_seqlens_d=cu_seqlens_d)
-    return framework.topk(Q, D, _at_least(1, "k", k), _at_least(0, "chunk", chunk or 0), extras, out)
+    return framework.topk(Q, D, _at_least(1, "k", k), _at_least(0, "chunk", chunk or 0), extras, out, backward)
 
 
 def _at_least(low: int, name: str, value: int) -> int:

@@ -67,7 +67,9 @@ class TorchFramework(Framework):
         _refuse_tangents(Q, D)
         return Framework.score(self, Q, D, pairing, extras, return_index, out)
 
-    def topk(self, Q: Any, D: Any, k: int, chunk: int, extras: Extras, out: Any = None) -> Any:
+    def topk(
+        self, Q: Any, D: Any, k: int, chunk: int, extras: Extras, out: Any = None, backward: str = "auto"
+    ) -> Any:
         """The scores are differentiable: the best documents are found first, then scored again as pairs."""
         Q, D = _as_computed(Q, D, extras)
         differentiable = _differentiable(Q, D, out)
@@ -83,16 +85,28 @@ class TorchFramework(Framework):
         queries = torch.arange(index.numel() // max(index.shape[-1], 1), device=index.device)
         rows = queries.repeat_interleave(index.shape[-1])
         pairs = extras | {"pair_q": rows, "pair_d": index.flatten()}
-        return self.score(Q, D, "list", pairs).reshape(index.shape), index
+        return self.score(Q, D, "list", pairs, backward=backward).reshape(index.shape), index
 
-    def explain(self, Q: Any, D: Any, pairing: str, extras: Extras) -> tuple[Any, Any]:
-        return super().explain(*_as_computed(Q, D, extras), pairing, extras)
+    def explain(self, Q: Any, D: Any, pairing: str, extras: Extras, out: Any = None) -> tuple[Any, Any]:
+        Q, D = _as_computed(Q, D, extras)
+        if not _needs_dispatcher(Q, D):
+            return super().explain(Q, D, pairing, extras, out)
+        from rowmax import _torch_ops
+
+        return _torch_ops.explain(Q, D, pairing, extras, out)
+
+    def inverse_grid(self, index: Any, n: int, validate: bool, out: Any = None) -> tuple[Any, Any]:
+        if not _needs_dispatcher(index):
+            return super().inverse_grid(index, n, validate, out)
+        from rowmax import _torch_ops
+
+        return _torch_ops.inverse_grid(index, n, validate, out)
 
     def explain_dispatch(self, Q: Any, D: Any, pairing: str, extras: Extras) -> list[_native.KernelInfo]:
         return super().explain_dispatch(*_as_computed(Q, D, extras), pairing, extras)
 
-    def split_out(self, out: Any, pair: bool) -> tuple[Any, Any]:
-        arrays = super().split_out(out, pair)
+    def split_out(self, out: Any, pair: bool, names: str = "(scores, index)") -> tuple[Any, Any]:
+        arrays = super().split_out(out, pair, names)
         for array in arrays:
             if array is not None and not is_compiling():
                 _announce_write(array)
@@ -152,8 +166,8 @@ def _autocast(tensor: Tensor) -> Tensor:
     return tensor.to(torch.get_autocast_dtype("cpu")) if casts else tensor
 
 
-def _needs_dispatcher(Q: Tensor, D: Tensor) -> bool:
-    return is_compiling() or type(Q) not in _PLAIN or type(D) not in _PLAIN
+def _needs_dispatcher(*tensors: Tensor) -> bool:
+    return is_compiling() or any(type(tensor) not in _PLAIN for tensor in tensors)
 
 
 def _forward(

@@ -3,6 +3,8 @@
     rowmax::score           scores and, where wanted, the winning tokens
     rowmax::score_backward  the gradients of score, from the winning tokens
     rowmax::topk            the k best documents of every query
+    rowmax::explain         the winning tokens and their similarities
+    rowmax::inverse_grid    the sources of every destination
 
 Eager calls on plain tensors take the shorter way of _torch.py; both end in the same native call. The operators take
 the arguments of the Python functions, with -1, 0 and "" for what was not given.
@@ -55,11 +57,21 @@ def topk(Q: Tensor, D: Tensor, k: int, chunk: int, extras: Extras) -> tuple[Tens
     return scores, index
 
 
-def deliver(scores: Tensor, index: Tensor, return_index: bool, out: Any) -> Any:
-    """What a scoring function returns; `out` is filled by a copy, since operators that write to it need not exist."""
+def explain(Q: Tensor, D: Tensor, pairing: str, extras: Extras, out: Any) -> tuple[Tensor, Tensor]:
+    index, similarity = torch.ops.rowmax.explain(Q.detach(), D.detach(), pairing, *_arguments(extras))
+    return deliver(index, similarity, True, out)  # type: ignore[no-any-return]
+
+
+def inverse_grid(index: Tensor, n: int, validate: bool, out: Any) -> tuple[Tensor, Tensor]:
+    row_ptr, source = torch.ops.rowmax.inverse_grid(index, n, validate)
+    return deliver(row_ptr, source, True, out)  # type: ignore[no-any-return]
+
+
+def deliver(first: Tensor, second: Tensor, both: bool, out: Any) -> Any:
+    """What a function returns, one result or both; `out` is filled by a copy, since operators that write to it need not exist."""
     if out is None:
-        return (scores, index) if return_index else scores
-    for target, source in zip(TORCH.split_out(out, return_index), (scores, index), strict=True):
+        return (first, second) if both else first
+    for target, source in zip(TORCH.split_out(out, both), (first, second), strict=True):
         if target is None:
             continue
         if target.dtype != source.dtype:
@@ -88,6 +100,14 @@ def _backward_cpu(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tenso
 def _topk_cpu(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
     *arguments, k, chunk = rest
     return Framework.topk(TORCH, Q, D, k, chunk, _extras(tuple(arguments)))
+
+
+def _explain_cpu(Q: Tensor, D: Tensor, pairing: str, *arguments: Any) -> tuple[Tensor, Tensor]:
+    return Framework.explain(TORCH, Q, D, pairing, _extras(arguments))
+
+
+def _grid_cpu(index: Tensor, n: int, validate: bool) -> tuple[Tensor, Tensor]:
+    return Framework.inverse_grid(TORCH, index, n, validate)
 
 
 # Their shapes, for tracing.
@@ -140,6 +160,17 @@ def _topk_fake(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, 
     return Q.new_empty(shape, dtype=_score_dtype(Q)), Q.new_empty(shape, dtype=torch.int64)
 
 
+def _explain_fake(Q: Tensor, D: Tensor, pairing: str, *arguments: Any) -> tuple[Tensor, Tensor]:
+    extras = _extras(arguments)
+    shape = [*_score_shape(Q, D, pairing, extras), _query_length(Q, extras)]
+    return Q.new_empty(shape, dtype=torch.int32), Q.new_empty(shape, dtype=_score_dtype(Q))
+
+
+def _grid_fake(index: Tensor, n: int, validate: bool) -> tuple[Tensor, Tensor]:
+    shape = [*index.shape[:-1], n + 1]
+    return index.new_empty(shape, dtype=torch.int64), index.new_empty(index.shape, dtype=torch.int64)
+
+
 # The gradient of score.
 
 
@@ -173,5 +204,12 @@ _register(
     _backward_fake,
 )
 _register("topk", f"({_SCHEMA}, int k, SymInt chunk) -> (Tensor, Tensor)", _topk_cpu, _topk_fake)
+_register("explain", f"({_SCHEMA}) -> (Tensor, Tensor)", _explain_cpu, _explain_fake)
+_register(
+    "inverse_grid",
+    "(Tensor index, SymInt num_destinations, bool validate) -> (Tensor, Tensor)",
+    _grid_cpu,
+    _grid_fake,
+)
 torch.library.register_autograd("rowmax::score", _differentiate, setup_context=_save)
 torch.library.register_autograd("rowmax::score_backward", refuse_double_backward)

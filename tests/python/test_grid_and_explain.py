@@ -72,6 +72,12 @@ def test_explain_adds_up_to_the_score():
     assert (explained.similarity[:, 0][~keep] == 0).all()
     token, similarity = rowmax.explain(q[0], d[0])
     np.testing.assert_array_equal(similarity, (q[0] * d[0][token]).sum(-1))
+    out = np.empty_like(explained.index), np.empty_like(explained.similarity)
+    again = rowmax.explain(q, d, q_mask=keep, out=out)
+    assert again.index is out[0] and again.similarity is out[1]
+    np.testing.assert_array_equal(out[0], index)
+    with pytest.raises(ValueError, match=r"\(index, similarity\)"):
+        rowmax.explain(q, d, out=out[0])
     packed = rowmax.explain(q[0], d.reshape(-1, 8), cu_seqlens_d=[0, 9, 18, 27])
     np.testing.assert_array_equal(packed.index, rowmax.explain(q[0], d).index)
 

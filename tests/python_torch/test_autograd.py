@@ -68,6 +68,11 @@ def test_topk_scores_are_differentiable():
     assert torch.autograd.gradcheck(lambda a, b: rowmax.topk(a, b, 3)[0], (q, d))
     assert torch.autograd.gradcheck(lambda a, b: rowmax.topk(a, b, 3)[0], (q[0].detach().requires_grad_(), d))
     scores, index = rowmax.topk(q, d, 3)
+    for name in ("inverse_grid", "recompute"):
+        for found, wanted in zip(rowmax.topk(q, d, 3, backward=name), (scores, index), strict=True):
+            assert torch.equal(found, wanted)
+    with pytest.raises(ValueError, match="unified"):
+        rowmax.topk(q, d, 3, backward="unified")
     with torch.no_grad():
         plain, plain_index = rowmax.topk(q, d, 3)
     assert torch.equal(scores, plain) and torch.equal(index, plain_index) and not index.requires_grad

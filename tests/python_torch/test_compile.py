@@ -38,10 +38,26 @@ def test_backward_names(backward):
 def test_index_topk_and_out():
     q, d = tensors((3, 4, 6), (7, 5, 6))
     same_as_eager(lambda a, b: rowmax.maxsim(a, b, return_index=True), q, d)
-    same_as_eager(lambda a, b: rowmax.topk(a, b, 3), q, d)
+    same_as_eager(lambda a, b: rowmax.topk(a, b, 3, backward="recompute"), q, d)
     out = torch.empty(3, 7, dtype=torch.float64)
     torch.compile(lambda a, b, o: rowmax.maxsim(a, b, out=o), fullgraph=True, backend="aot_eager")(q.detach(), d.detach(), out)
     assert torch.equal(out, rowmax.maxsim(q, d).detach())
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_explain_and_the_inverse_grid(dynamic):
+    def both(q, d, index):
+        why = rowmax.explain(q, d, normalize=True)
+        return *why, *rowmax.inverse_grid(index, d.shape[0])
+
+    q, d = (t.detach() for t in tensors((3, 4, 6), (7, 5, 6), dtype=torch.float32))
+    index = torch.tensor([[[[[2, -1, 6, 2], [0, 0, 1, 5]]]]])  # five dimensions
+    found = torch.compile(both, fullgraph=True, backend="aot_eager", dynamic=dynamic)(q, d, index)
+    for a, b in zip(found, both(q, d, index), strict=True):
+        assert a.dtype is b.dtype and torch.equal(a, b)
+    outs = torch.empty(8, dtype=torch.int64), torch.empty(4, dtype=torch.int64)
+    torch.compile(lambda i, *o: rowmax.inverse_grid(i, 7, out=o), fullgraph=True, backend="aot_eager")(index[0, 0, 0, 0], *outs)
+    assert outs[0].tolist() == [0, 0, 0, 2, 2, 2, 2, 3] and outs[1].tolist() == [0, 3, 2, -1]
 
 
 def test_the_length_of_the_longest_query_may_be_unknown():
@@ -111,6 +127,8 @@ def test_opcheck_the_others():
         arguments = (*operator_arguments(q, d), index, scores, for_q, for_d)
         opcheck(torch.ops.rowmax.score_backward.default, arguments)
     opcheck(torch.ops.rowmax.topk.default, (*operator_arguments(q, d), 5, 0))
+    opcheck(torch.ops.rowmax.explain.default, operator_arguments(q, d))
+    opcheck(torch.ops.rowmax.inverse_grid.default, (index, 5, True))
 
 
 def test_opcheck_packed():
