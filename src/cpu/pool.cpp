@@ -11,6 +11,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -69,9 +70,13 @@ class Pool {
     }
 
   private:
-    // Threads are detached: they hold nothing that must be released, and a process may exit while they sleep.
+    // Threads are detached: they hold nothing that must be released, and a process may exit while they sleep. Where the
+    // system allows no more of them, those that are there do the work; the caller alone is enough.
     void grow(int helpers) {
-        for (; threads_ < helpers; ++threads_) std::thread([this] { serve(); }).detach();
+        try {
+            for (; threads_ < helpers; ++threads_) std::thread([this] { serve(); }).detach();
+        } catch (const std::system_error&) {
+        }
     }
 
     Job* joinable() {
