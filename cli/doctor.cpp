@@ -80,15 +80,27 @@ void advise_on_limits(Examination& result) {
     }
 }
 
+// A folder that was removed has no name; "." then says what is wrong with it.
+std::string working_folder() {
+    std::error_code gone;
+    const std::filesystem::path path = std::filesystem::current_path(gone);
+    return gone ? "." : path.string();
+}
+
+std::string temporary_folder() {
+    const char* variable = std::getenv("TMPDIR");
+    return variable == nullptr || *variable == '\0' ? "/tmp" : variable;
+}
+
 Examination examine() {
     Examination result;
     result.machine = look_at_machine();
     result.cuda_kernels = !core::cuda_kernels().empty();
     result.kernels = kernels();
-    for (const auto& [name, path] : {std::pair("working folder", std::filesystem::current_path()),
-                                     std::pair("temporary folder", std::filesystem::temp_directory_path())}) {
-        result.folders.push_back({name, path.string(), why_not_writable(path.string())});
-    }
+    const std::string working = working_folder();
+    const std::string temporary = temporary_folder();
+    result.folders = {{"working folder", working, why_not_writable(working)},
+                      {"temporary folder", temporary, why_not_writable(temporary)}};
     advise_on_kernels(result);
     advise_on_variables(result);
     advise_on_limits(result);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <filesystem>
 #include <new>
 
 #include "cli/commands.hpp"
@@ -58,6 +59,8 @@ int run(cli::Program& program, int argc, char** argv) {
         return report(cli::exit_code(error.code()), error.what());
     } catch (const std::bad_alloc&) {
         return report(cli::exit_device, "out of memory");
+    } catch (const std::filesystem::filesystem_error& error) {
+        return report(cli::exit_data, fmt::format("{}: {}", error.path1().string(), error.code().message()));
     } catch (const std::exception& error) {
         return report(cli::exit_internal, fmt::format("internal fault: {}", error.what()));
     }

@@ -42,6 +42,7 @@ Scale scale_from_zero(const std::vector<double>& values) {
     for (const double value : values) {
         if (std::isfinite(value)) scale.high = std::max(scale.high, value);
     }
+    if (scale.high <= 0) scale.high = 1;  // nothing answers: every share is 0
     return scale;
 }
 

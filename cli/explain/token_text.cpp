@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "cli/json_text.hpp"
-#include "io/mapped_file.hpp"
+#include "io/text_file.hpp"
 #include "rowmax/error.hpp"
 
 namespace rowmax::cli::explain {
@@ -26,8 +26,7 @@ std::vector<std::string> lines(const std::string& text) {
 }  // namespace
 
 std::vector<std::string> read_tokens(const std::string& path, std::int64_t count) {
-    const auto file = io::MappedFile::open(path);
-    const std::string text(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size());
+    const std::string text = io::read_text(path);
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     // A list begins with [" or []; a first token "[CLS]" on a line of its own does not.
     const std::size_t second = first == std::string::npos ? first : text.find_first_not_of(" \t\r\n", first + 1);
@@ -42,13 +41,18 @@ std::vector<std::string> read_tokens(const std::string& path, std::int64_t count
 std::string printable(std::string_view token) {
     if (token.empty()) return "''";
     std::string result;
-    for (const char c : token) {
-        const auto byte = static_cast<unsigned char>(c);
+    for (std::size_t i = 0; i < token.size(); ++i) {
+        const auto byte = static_cast<unsigned char>(token[i]);
+        const auto next = static_cast<unsigned char>(i + 1 < token.size() ? token[i + 1] : 0);
         if (byte < 0x20 || byte == 0x7f) {
             result += '^';
             result += static_cast<char>(byte ^ 0x40);
+        } else if (byte == 0xc2 && next >= 0x80 &&
+                   next < 0xa0) {  // U+0080 to U+009F: what ESC begins, in one character
+            result += fmt::format("<{:02x}>", next);
+            ++i;
         } else {
-            result += c;
+            result += token[i];
         }
     }
     return result;

@@ -76,6 +76,9 @@ TEST(Picture, HasALimit) {
 
 TEST(TokenText, IsFitForTerminalsAndPages) {
     EXPECT_EQ(printable("a\tb\x1b[31m"), "a^Ib^[[31m");
+    EXPECT_EQ(printable("a\xc2\x9b"
+                        "31m\xc2\xa0\xc3\xbc\xc2"),
+              "a<9b>31m\xc2\xa0\xc3\xbc\xc2");
     EXPECT_EQ(printable(""), "''");
     EXPECT_EQ(html_escaped("<a href=\"x\">&'"), "&lt;a href=&quot;x&quot;&gt;&amp;&#39;");
     EXPECT_EQ(columns("h\u00e9llo"), 5U);

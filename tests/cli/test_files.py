@@ -107,6 +107,30 @@ def test_text_without_an_end_is_refused(rowmax, folder, command):
     assert "/dev/zero" in rowmax(*command.split(), code=3).stderr
 
 
+def test_text_may_come_through_a_pipe(binary, folder):
+    line = f'"{binary}" explain q.npy d.npy --query-tokens <(printf "a\\nb\\nc\\n")'
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_nothing_answers_nothing(rowmax, folder):
+    np.save("empty.npy", np.zeros((1, 0, 8), "f4"))
+    assert "\u2588" not in rowmax("explain", "q.npy", "empty.npy").stdout
+
+
+def test_doctor_looks_at_folders_that_are_not_there(rowmax, binary, folder):
+    done = rowmax("doctor", "--json", env={"TMPDIR": "/nowhere"})
+    assert {f["path"]: f["writable"] for f in json.loads(done.stdout)["folders"]}["/nowhere"] is False
+    line = f'mkdir gone && cd gone && rmdir ../gone && "{binary}" doctor --json'
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert done.returncode == 0 and not json.loads(done.stdout)["folders"][0]["writable"]
+
+
+def test_names_that_are_too_long(rowmax, folder):
+    for options in (("-o", "x" * 300), ("--checkpoint", "x" * 300), ("--ids", "x" * 300)):
+        assert "File name too long" in rowmax("search", "q.npy", "d.npy", *options, code=3).stderr
+
+
 def test_a_folder_is_no_list_of_pairs(rowmax, folder):
     assert "directory" in rowmax("score", "q.npy", "d.npy", "--pairs", "pages", code=3).stderr
 
