@@ -35,11 +35,19 @@ struct Findings {
     std::optional<NormStatistics> norms;  ///< --deep
 };
 
+void verify(const std::string& corpus) {
+    Progress progress("verifying", "bytes");
+    Corpus::open(corpus).verify([&](std::uint64_t done, std::uint64_t total) {
+        progress.update(static_cast<std::int64_t>(done), static_cast<std::int64_t>(total));
+    });
+    progress.finish();
+}
+
 void look_at_tokens(const InspectCommand& command, Findings& found) {
     found.tokens = load_input(command.path, command.load, {});
     found.lengths = item_lengths(*found.tokens);
     if (!command.deep) return;
-    if (found.tokens->format() == "corpus") Corpus::open(command.path).verify();
+    if (found.tokens->format() == "corpus") verify(command.path);
     Progress progress("inspecting", "items");
     found.norms = token_norms(*found.tokens, progress.callback());
     progress.finish();

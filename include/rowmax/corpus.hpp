@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -62,8 +63,9 @@ class ROWMAX_API Corpus {
     [[nodiscard]] TensorView section(std::string_view name) const noexcept;
 
     /// Reads the whole file: offsets rise from 0 to T and agree with max_length, ids are well formed and different,
-    /// every section matches its checksum. Throws Error(data) at the first thing that is wrong.
-    void verify() const;
+    /// every section matches its checksum. Throws Error(data) at the first thing that is wrong. `progress` is called
+    /// now and then with the bytes that are done and all there are; it may throw to stop.
+    void verify(const std::function<void(std::uint64_t done, std::uint64_t total)>& progress = {}) const;
 
   private:
     struct Impl;

@@ -1,6 +1,7 @@
 #include "rowmax/corpus.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "io/corpus_format.hpp"
@@ -21,6 +22,8 @@ const CorpusSection* find_section(const io::CorpusHeader& header, std::string_vi
 }  // namespace
 
 struct Corpus::Impl {
+    using Report = std::function<void(std::uint64_t, std::uint64_t)>;
+
     std::shared_ptr<const io::MappedFile> file;
     std::string where;
     io::CorpusHeader header;
@@ -44,7 +47,7 @@ struct Corpus::Impl {
 
     [[nodiscard]] const std::int64_t* offsets() const { return static_cast<const std::int64_t*>(cu_seqlens.data); }
     void verify_offsets() const;
-    void verify_checksums() const;
+    void verify_checksums(const Report& progress) const;
 };
 
 void Corpus::Impl::verify_offsets() const {
@@ -66,9 +69,15 @@ void Corpus::Impl::verify_offsets() const {
     }
 }
 
-void Corpus::Impl::verify_checksums() const {
+void Corpus::Impl::verify_checksums(const Report& progress) const {
+    constexpr std::uint64_t step = std::uint64_t{16} << 20;
     for (const CorpusSection& section : header.sections) {
-        const std::uint32_t crc = io::crc32_of(file->bytes().subspan(section.offset, section.bytes));
+        std::uint32_t crc = io::crc32_of({});
+        for (std::uint64_t at = 0; at < section.bytes; at += step) {
+            const std::uint64_t size = std::min(step, section.bytes - at);
+            crc = io::crc32_of(file->bytes().subspan(section.offset + at, size), crc);
+            if (progress) progress(section.offset + at + size, header.file_bytes);
+        }
         if (crc == section.crc32) continue;
         io::bad_data(where, "section '{}' checksum: {:08x} stored, {:08x} found", section.name, section.crc32, crc);
     }
@@ -146,9 +155,9 @@ TensorView Corpus::section(std::string_view name) const noexcept {
     return found == nullptr ? TensorView() : found->view;
 }
 
-void Corpus::verify() const {
+void Corpus::verify(const std::function<void(std::uint64_t, std::uint64_t)>& progress) const {
     impl_->verify_offsets();
-    impl_->verify_checksums();
+    impl_->verify_checksums(progress);
     impl_->ids.verify();
 }
 

@@ -178,6 +178,24 @@ TEST_F(CorpusTest, NothingAppearsBeforeCommit) {
     EXPECT_EQ(entries(), 1U);
 }
 
+TEST_F(CorpusTest, VerifyTellsHowFarItIsAndStopsWhenAsked) {
+    CorpusWriter writer(at("x.rmx"), DType::f32, 4096);  // more than verify() reads at a time
+    const std::vector<float> tokens(std::size_t{3000} * 4096);
+    writer.append(TensorView(tokens.data(), DType::f32, {3000, 4096}), "a");
+    writer.commit();
+    const Corpus corpus = Corpus::open(at("x.rmx"));
+    std::vector<std::uint64_t> seen{0};
+    corpus.verify([&](std::uint64_t done, std::uint64_t total) {
+        EXPECT_GT(done, seen.back());
+        EXPECT_EQ(total, corpus.file_bytes());
+        seen.push_back(done);
+    });
+    EXPECT_EQ(seen.back(), corpus.file_bytes());
+    EXPECT_GT(seen.size(), corpus.sections().size() + 1);
+    EXPECT_THROW(corpus.verify([](std::uint64_t, std::uint64_t) { throw std::runtime_error("stop"); }),
+                 std::runtime_error);
+}
+
 TEST_F(CorpusTest, EqualIdsAreFoundByVerify) {
     CorpusWriter writer(at("x.rmx"), DType::f32, 2);
     for (const char* id : {"a", "b", "a"}) writer.append(TensorView(numbers_.data(), DType::f32, {1, 2}), id);
