@@ -35,8 +35,8 @@ def explain(
 ) -> Explanation:  # fmt: skip
     """For every query token the winning document token and its similarity; they sum to the score.
 
-    Q and D as in `maxsim`; either may instead be packed tokens with its `cu_seqlens`. `out` is a pair (index,
-    similarity). Not differentiable.
+    Q, D and keywords as in `maxsim`; either side may instead be packed tokens with `cu_seqlens_q` or `cu_seqlens_d`.
+    `out` is a pair (index, similarity). Not differentiable.
     """
     extras = options(normalize, precision, validate=validate, dtype=dtype, threads=threads, kernel=kernel)
     extras |= given(cu_seqlens_q=cu_seqlens_q, cu_seqlens_d=cu_seqlens_d, q_mask=q_mask, d_mask=d_mask)

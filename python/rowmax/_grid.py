@@ -18,7 +18,8 @@ def inverse_grid(
     `index` is `[..., S]`, int32 or int64, with values in `[-1, num_destinations)`. Returns `row_ptr`
     `[..., num_destinations + 1]` and `source` `[..., S]`, both int64: the sources of destination n are
     `source[..., row_ptr[n]:row_ptr[n + 1]]`, ascending. -1 is dropped, and the tail of `source` is -1; other values
-    out of range are a ValueError, or are dropped too when `validate` is False. `out` is a pair, for up to four dimensions.
+    out of range are a ValueError, or are dropped too when `validate` is False. `out` is a pair, for up to four dimensions;
+    `dtype` is the type that `index` must have.
 
     The idea is the inverse-grid CSR of Flash-MaxSim's backward pass, where it gives every gradient row one owner.
     """

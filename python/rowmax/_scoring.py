@@ -1,24 +1,7 @@
 """MaxSim in every layout: score[i, j] = sum over query tokens s of max over document tokens t of <Q[i, s], D[j, t]>.
 
 The operator is ColBERT's late interaction (Khattab and Zaharia, SIGIR 2020, https://arxiv.org/abs/2004.12832); packed
-tokens with `cu_seqlens` follow FlashAttention's convention. All functions share these keywords:
-
-normalize:     score cosines: inverse L2 norms (float32) multiply the similarities; a zero token stays zero.
-precision:     "highest" (float32 inputs are scored to float32 accuracy) or "high" (TF32 allowed where it exists).
-backward:      how torch gradients are found: "auto", "inverse_grid", "lowmem", "recompute" (saves no index), or
-               "unified" (one pass in any order; needs deterministic=False). On the CPU all give the same bits.
-return_index:  also return the winning token of every query token: int32, counted from its document's first token,
-               -1 where a token sees nothing; shape of the scores + [Lq].
-validate:      check the contents of offsets and pair lists; None means True on the CPU. Off, lies are clamped.
-out:           where the scores go (with return_index a pair): contiguous, of the inputs' library, right shape and type, apart from
-               the inputs' memory.
-dtype:         how to read uint16 arrays ("bfloat16"); any other array must already have this type.
-threads:       None means ROWMAX_THREADS, or else all cores. The bits of the result do not depend on it.
-kernel:        force a kernel by name or prefix ("cpu.avx2"); see `rowmax.kernels()`.
-
-Tokens are float16, bfloat16, float32 or float64; scores are float32 (float64 for float64). Views whose last dimension is
-contiguous are read in place, broadcast ones (stride 0) too; others are copied. Errors are ValueError (shapes,
-masks, offsets, ranges), TypeError (types, devices, mixtures) and NotImplementedError (valid, but not in this build).
+tokens with `cu_seqlens` follow FlashAttention's convention.
 """
 
 from __future__ import annotations
@@ -41,6 +24,26 @@ def maxsim(
     `[Nq, Lq, d] x [Nq, K, Ld, d] -> [Nq, K]` (each query its own K candidates).
     `q_mask` `[Nq, Lq]` and `d_mask` `[Nd, Ld]` (or `[Nq, K, Ld]`; a leading 1 serves every item) keep the tokens where
     they are True or non-zero. A hidden document token is left out of the maximum, a hidden query token adds nothing.
+
+    The functions that score share these keywords:
+
+    normalize:     score cosines: inverse L2 norms (float32) multiply the similarities; a zero token stays zero.
+    precision:     "highest" (float32 inputs are scored to float32 accuracy) or "high" (TF32 allowed where it exists).
+    backward:      how torch gradients are found: "auto", "inverse_grid", "lowmem", "recompute" (saves no index), or
+                   "unified" (one pass in any order). On the CPU all give the same bits.
+    deterministic: gradients have the same bits on every run; "unified" needs False.
+    return_index:  also return the winning token of every query token: int32, counted from its document's first token,
+                   -1 where a token sees nothing; shape of the scores + `[Lq]`.
+    validate:      check the contents of offsets and pair lists; None means True on the CPU. Off, lies are clamped.
+    out:           where the scores go (with return_index a pair): contiguous, of the inputs' library, of the right shape
+                   and type, apart from the inputs' memory.
+    dtype:         how to read uint16 arrays ("bfloat16"); any other array must already have this type.
+    threads:       None means ROWMAX_THREADS, or else all cores. The bits of the result do not depend on it.
+    kernel:        force a kernel by name or prefix ("cpu.avx2"); see `rowmax.kernels()`.
+
+    Tokens are float16, bfloat16, float32 or float64; scores are float32 (float64 for float64). Views whose last dimension
+    is contiguous are read in place, broadcast ones (stride 0) too; others are copied. Errors are ValueError (shapes,
+    masks, offsets, ranges), TypeError (types, devices, mixtures) and NotImplementedError (valid, but not in this build).
     """
     extras = options(normalize, precision, backward, deterministic, validate, dtype, threads, kernel)
     if q_mask is not None:
@@ -56,7 +59,7 @@ def maxsim_pairs(
     return_index: bool = False, validate: bool | None = None, out: Any = None, dtype: Any = None,
     threads: int | None = None, kernel: str | None = None,
 ) -> Any:  # fmt: skip
-    """Score query i with document i: `[B, Lq, d] x [B, Ld, d] -> [B]`. Masks as in `maxsim`."""
+    """Score query i with document i: `[B, Lq, d] x [B, Ld, d] -> [B]`. Masks and keywords as in `maxsim`."""
     extras = options(normalize, precision, backward, deterministic, validate, dtype, threads, kernel)
     extras |= given(q_mask=q_mask, d_mask=d_mask)
     return common_framework(Q, D).score(Q, D, "zipped", extras, return_index, out, backward)
@@ -73,7 +76,7 @@ def maxsim_varlen(
 
     `cu_seqlens_q` `[Nq + 1]` and `cu_seqlens_d` `[Nd + 1]` (int32 or int64) rise from 0; item i is rows
     `cu[i]:cu[i + 1]`. The index is `[Nq, Nd, max_seqlen_q]` (default: the longest query), -1 past a query's end.
-    A `max_seqlen` shorter than the longest item is a ValueError.
+    A `max_seqlen_q` or `max_seqlen_d` shorter than the longest item is a ValueError. Keywords as in `maxsim`.
     """
     extras = options(normalize, precision, backward, deterministic, validate, dtype, threads, kernel)
     extras |= _packed(cu_seqlens_q, cu_seqlens_d, max_seqlen_q, max_seqlen_d)
@@ -90,6 +93,7 @@ def score_pairs_packed(
     """Score listed pairs of packed items: `[P]`, where pair p is query `pair_q[p]` with document `pair_d[p]`.
 
     Tokens and offsets as in `maxsim_varlen`; `pair_q` and `pair_d` `[P]`, int32 or int64, in any order, repeats allowed.
+    Keywords as in `maxsim`.
     """
     extras = options(normalize, precision, backward, deterministic, validate, dtype, threads, kernel)
     extras |= _packed(cu_seqlens_q, cu_seqlens_d, max_seqlen_q, max_seqlen_d)
@@ -106,7 +110,7 @@ def score_ranges(
     """Score documents that lie anywhere in one buffer, read in place: `[Lq, d] x [T, d] + [B] + [B] -> [B]`.
 
     Document i is rows `offsets[i]:offsets[i] + lengths[i]` of `storage` (int32 or int64); they may overlap.
-    `[Nq, Lq, d]` queries give `[Nq, B]`.
+    `[Nq, Lq, d]` queries give `[Nq, B]`. `q_mask` and keywords as in `maxsim`.
     """
     extras = options(normalize, precision, backward, deterministic, validate, dtype, threads, kernel)
     extras |= given(q_mask=q_mask) | required(offsets=offsets, lengths=lengths)

@@ -3,6 +3,7 @@
 import ast
 import importlib.util
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -74,3 +75,15 @@ def test_the_stub_has_the_names_of_the_native_module():
 
 def public(owner):
     return {name for name in dir(owner) if not name.startswith("__")}
+
+
+def test_help_names_every_argument():
+    for name in rowmax.__all__:
+        function = getattr(rowmax, name)
+        if not inspect.isfunction(function):
+            continue
+        text = function.__doc__
+        for other in (rowmax.explain, rowmax.maxsim):  # where keywords mean the same
+            text += other.__doc__ if f"`{other.__name__}`" in text else ""
+        for argument in inspect.signature(function).parameters:
+            assert re.search(rf"\b{argument}\b", text), f"{name} does not say what {argument} is"
