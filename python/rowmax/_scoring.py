@@ -20,7 +20,7 @@ def maxsim(
 ) -> Any:  # fmt: skip
     """Score every query with every document, or with its own candidates.
 
-    Shapes: `[Nq, Lq, d] x [Nd, Ld, d] -> [Nq, Nd]`; `[Lq, d] x [Nd, Ld, d] -> [Nd]`; `[Lq, d] x [Ld, d] -> []`;
+    Q x D: `[Nq, Lq, d] x [Nd, Ld, d] -> [Nq, Nd]`; `[Lq, d] x [Nd, Ld, d] -> [Nd]`; `[Lq, d] x [Ld, d] -> []`;
     `[Nq, Lq, d] x [Nq, K, Ld, d] -> [Nq, K]` (each query its own K candidates).
     `q_mask` `[Nq, Lq]` and `d_mask` `[Nd, Ld]` (or `[Nq, K, Ld]`; a leading 1 serves every item) keep the tokens where
     they are True or non-zero. A hidden document token is left out of the maximum, a hidden query token adds nothing.
