@@ -125,7 +125,7 @@ stream::StepPlan plan_of(const Inputs& inputs, const ComputeOptions& compute) {
     const std::int64_t held = held_bytes();
     const std::int64_t memory = cap - held;
     const stream::StepNeeds needs = needs_of(inputs);
-    const std::int64_t least = stream::least_memory(needs, compute.threads);
+    const std::int64_t least = stream::least_memory(needs, inputs.options.threads);
     const std::int64_t row_bytes =
         std::max<std::int64_t>(inputs.documents.count(), 1) * static_cast<std::int64_t>(sizeof(double));
     const std::int64_t needed = row_bytes + std::max(row_bytes, least);
@@ -136,7 +136,7 @@ stream::StepPlan plan_of(const Inputs& inputs, const ComputeOptions& compute) {
                         compute.memory, held + needed, inputs.documents.count()));
     }
     const std::int64_t for_rows = cap > 0 ? std::min(memory / 2, memory - least) : std::int64_t{256} << 20;
-    stream::StepPlan plan = stream::plan_step(needs, cap > 0 ? memory - for_rows : 0, compute.threads);
+    stream::StepPlan plan = stream::plan_step(needs, cap > 0 ? memory - for_rows : 0, inputs.options.threads);
     plan.queries = std::min(plan.queries, std::max<std::int64_t>(for_rows / row_bytes, 1));
     return plan;
 }

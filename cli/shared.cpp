@@ -13,6 +13,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/signals.hpp"
 #include "core/registry.hpp"
+#include "cpu/pool.hpp"
 
 namespace rowmax::cli {
 
@@ -108,7 +109,7 @@ Options score_options(const ComputeOptions& options) {
     require_kernel(options.kernel);
     Options result;
     result.normalize = options.normalize;
-    result.threads = options.threads;
+    result.threads = cpu::thread_count(options.threads);
     result.kernel = options.kernel;
     return result;
 }

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from command_support import clean_environment
 
-SLICES = ("--memory", "9M", "--checkpoint-every", "0")  # many small steps, each with its checkpoint
+SLICES = ("--threads", "2", "--memory", "9M", "--checkpoint-every", "0")  # many small steps, each with its checkpoint
 
 
 @pytest.fixture(scope="module")

@@ -103,7 +103,7 @@ def test_mask_of_another_shape(rowmax, small):
 def test_memory_and_threads_do_not_change_bytes(rowmax, tmp_path, rng):
     np.save(tmp_path / "q.npy", rng.normal(size=(50, 32, 64)).astype("f4"))
     np.save(tmp_path / "d.npy", rng.normal(size=(2000, 30, 64)).astype("f4"))
-    for name, options in {"a": (), "b": ("--memory", "9M"), "c": ("--threads", 1)}.items():
+    for name, options in {"a": (), "b": ("--threads", 2, "--memory", "9M"), "c": ("--threads", 1)}.items():
         rowmax("score", tmp_path / "q.npy", tmp_path / "d.npy", *options, "-o", tmp_path / f"{name}.npy")
     assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes() == (tmp_path / "c.npy").read_bytes()
 

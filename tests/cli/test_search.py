@@ -160,8 +160,12 @@ def test_memory_is_enforced_from_outside(binary, large, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [("--threads", 1), ("--threads", 3), ("--memory", "9M"), ("--memory", "1G"), ("--checkpoint-every", 0)]
-)
+    "options",
+    [
+        ("--threads", 1), ("--threads", 3), ("--threads", 2, "--memory", "9M"), ("--memory", "1G"),
+        ("--checkpoint-every", 0),
+    ],
+)  # fmt: skip
 def test_bytes_do_not_depend_on_resources(rowmax, large, tmp_path, options):
     rowmax("search", large / "q.npy", large / "d.rmx", *options, "-o", tmp_path / "run")
     assert (tmp_path / "run").read_bytes() == (large / "expected").read_bytes()
@@ -172,6 +176,12 @@ def test_too_little_memory_is_a_usage_error(rowmax, large, tmp_path):
     done = rowmax("search", large / "q.npy", large / "d.rmx", "--memory", "100K", "-o", tmp_path / "run", code=2)
     assert "--memory 100K" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_memory_that_threads_need_is_counted_for_those_that_work(rowmax, large):
+    files = (large / "q.npy", large / "d.rmx", "--memory", "16M")
+    rowmax("search", *files, env={"ROWMAX_THREADS": "2"})
+    assert "--memory 16M" in rowmax("search", *files, env={"ROWMAX_THREADS": "64"}, code=2).stderr
 
 
 def test_empty_inputs(rowmax, tmp_path):
