@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/float_mode.hpp"
 #include "core/overlap.hpp"
 #include "core/problem.hpp"
 #include "core/registry.hpp"
@@ -73,6 +74,7 @@ ResultShape result_shape(const ScoreRequest& request) {
 }
 
 void score(const ScoreRequest& request, const ScoreOutputs& outputs) {
+    const core::StandardFloatMode mode;
     Problem problem = core::make_problem(request);
     const core::Outputs raw = core::check_outputs(problem, outputs);
     const core::NamedView written[] = {
@@ -85,6 +87,7 @@ void score(const ScoreRequest& request, const ScoreOutputs& outputs) {
 
 void score_backward(const ScoreRequest& request, const TensorView& index, const TensorView& grad_scores,
                     const TensorView& grad_q, const TensorView& grad_d) {
+    const core::StandardFloatMode mode;
     Problem problem = core::make_problem(request);
     const core::Gradients raw = core::check_gradients(problem, request, index, grad_scores, grad_q, grad_d);
     const core::NamedView written[] = {{"grad_q", grad_q}, {"grad_d", grad_d}};
@@ -97,6 +100,7 @@ void score_backward(const ScoreRequest& request, const TensorView& index, const 
 
 void topk(const TokenSet& q, const TokenSet& d, std::int64_t k, std::int64_t chunk, const Options& options,
           const TensorView& scores, const TensorView& index) {
+    const core::StandardFloatMode mode;
     if (k < 1) throw Error(ErrorCode::invalid_value, fmt::format("k must be at least 1, got {}", k));
     if (chunk < 0) throw Error(ErrorCode::invalid_value, fmt::format("chunk must not be negative, got {}", chunk));
     ScoreRequest request;

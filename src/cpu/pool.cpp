@@ -15,6 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/float_mode.hpp"
+
 namespace rowmax::cpu {
 
 namespace {
@@ -87,6 +89,7 @@ class Pool {
     }
 
     void serve() {
+        core::set_standard_float_mode();  // a thread begins with the mode of the one that started it
         std::unique_lock lock(mutex_);
         for (;;) {
             Job* job = nullptr;

@@ -84,3 +84,16 @@ def test_lists_and_arrays_may_change_before_backward():
         offsets[1] = 1
         assert torch.equal(torch.autograd.grad(scores.sum(), a)[0], wanted)
         offsets[1] = 3
+
+
+@pytest.mark.skipif(not torch.set_flush_denormal(False), reason="no such mode here")
+def test_flushed_subnormals_are_the_callers_affair():
+    q, d = torch.full((3, 4, 8), 1e-40), torch.ones(500, 9, 8)
+    wanted = [rowmax.maxsim(q, d, threads=n) for n in (1, 3)] + [rowmax.topk(q, d, 4)[0]]
+    torch.set_flush_denormal(True)
+    try:
+        found = [rowmax.maxsim(q, d, threads=n) for n in (1, 3)] + [rowmax.topk(q, d, 4)[0]]
+        assert float(torch.tensor(1e-40) * 1) == 0, "torch still flushes"
+    finally:
+        torch.set_flush_denormal(False)
+    assert all(torch.equal(a, b) for a, b in zip(found, wanted)) and float(wanted[0].min()) > 0
