@@ -19,7 +19,6 @@
 //     uniform in [0, 1), d = 128         1.3e-7    1.4e-7    1.8e-7    5.3e-7
 //     uniform in [0, 1), d = 4096        1.1e-7    1.1e-7    1.2e-7        -
 //     both rows constant, any d          1.5e-7    2.7e-7    5.1e-7    1.9e-6
-//     time, AVX-512 / AVX2              1.11 / 1.09   1         0.95 / 0.99
 //
 // float32 tokens take 8: with 16, a pair of rows each of which repeats one number can miss the bound by a third.
 //
