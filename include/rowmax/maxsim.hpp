@@ -5,6 +5,7 @@
 // written. Idea: ColBERT (Khattab and Zaharia, 2020); fused forms: see docs/architecture.md.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -45,17 +46,31 @@ struct TokenSet {
     std::int64_t max_seqlen = -1;
 };
 
+/// Where the memory of a request lies, results included, and where its work goes.
+struct Device {
+    enum class Kind { cpu, cuda };
+    Kind kind = Kind::cpu;
+    int ordinal = 0;         ///< of the CUDA device
+    void* stream = nullptr;  ///< cudaStream_t: work is queued there and not waited for
+    /// CUDA: hands out scratch memory of the device, at most once a call, or null when there is none left. It must live
+    /// until the work of the call is done. Absent: calls that need scratch memory take it from the stream's pool.
+    void* (*allocate)(void* context, std::size_t bytes) = nullptr;
+    void* context = nullptr;
+};
+
 struct Options {
     /// Score cosines: inverse L2 norms (float32) multiply the similarities. A zero token stays zero.
     bool normalize = false;
     Precision precision = Precision::highest;
-    /// Check the contents of offsets and pair lists. Off, lies are clamped to the storage.
+    /// Check the contents of offsets and pair lists. Off, lies are clamped to the storage. Not read on CUDA: contents in
+    /// a device's memory are not looked at, and an absent max_seqlen counts as the length of the storage.
     bool validate = true;
     /// Threads to use; 0 means ROWMAX_THREADS, or else all cores. Results do not depend on it.
     int threads = 0;
     /// Forces a kernel by its name, or by a prefix ending before a dot ("cpu.avx2"). Empty:
     /// ROWMAX_KERNEL, or else the first that accepts.
     std::string_view kernel = {};
+    Device device = {};
 };
 
 struct ScoreRequest {

@@ -67,6 +67,16 @@ void run_topk(const Problem& problem, const core::Kernel& row, std::int64_t k, s
     write_hits(best, static_cast<Score*>(out.scores), out.index);
 }
 
+// Scratch memory for a call on a device, where the caller hands it out.
+void place_workspace(core::Params& params, const core::Kernel& row, const core::Outputs& outputs, const Device& device) {
+    if (row.workspace == nullptr || device.allocate == nullptr) return;
+    const std::size_t bytes = row.workspace(params, outputs);
+    if (bytes == 0) return;
+    params.place.workspace = device.allocate(device.context, bytes);
+    if (params.place.workspace != nullptr) return;
+    throw Error(ErrorCode::out_of_memory, fmt::format("no {} bytes of scratch memory for {}", bytes, row.name));
+}
+
 }  // namespace
 
 ResultShape result_shape(const ScoreRequest& request) {
@@ -82,7 +92,9 @@ void score(const ScoreRequest& request, const ScoreOutputs& outputs) {
     core::check_disjoint(written, request);
     problem.params.wants_index = raw.index != nullptr;
     if (problem.params.pairs.count == 0) return;
-    core::choose(problem.params, request.options.kernel).score(problem.params, raw);
+    const core::Kernel& row = core::choose(problem.params, request.options.kernel);
+    place_workspace(problem.params, row, raw, request.options.device);
+    row.score(problem.params, raw);
 }
 
 void score_backward(const ScoreRequest& request, const TensorView& index, const TensorView& grad_scores,

@@ -1,6 +1,6 @@
 // Params: what a kernel knows. Every layout and mask of the API is normalised into rows and segments here,
 // once, by problem.cpp. Plain data with inline accessors, so that files compiled for one
-// instruction set can include it without leaking code.
+// instruction set can include it without leaking code; constexpr, so that code on a GPU can call them too.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +49,8 @@ struct Segments {
     bool wide_lengths = false;
     Mask mask;
 
-    [[nodiscard]] Segment at(std::int64_t item) const;
-    [[nodiscard]] bool keeps(const Segment& segment, std::int64_t token) const;
+    [[nodiscard]] constexpr Segment at(std::int64_t item) const;
+    [[nodiscard]] constexpr bool keeps(const Segment& segment, std::int64_t token) const;
 };
 
 enum class PairKind : std::uint8_t { cross, grouped, zipped, list };
@@ -67,8 +67,16 @@ struct Pairs {
     std::int64_t query_count = 0;  ///< list entries are clamped to these
     std::int64_t document_count = 0;
 
-    [[nodiscard]] std::int64_t query(std::int64_t p) const;
-    [[nodiscard]] std::int64_t document(std::int64_t p) const;
+    [[nodiscard]] constexpr std::int64_t query(std::int64_t p) const;
+    [[nodiscard]] constexpr std::int64_t document(std::int64_t p) const;
+};
+
+/// Whose memory the pointers of a problem lie in, and what a kernel needs to work there.
+struct Place {
+    bool cuda = false;
+    int ordinal = 0;            ///< of the CUDA device
+    void* stream = nullptr;     ///< cudaStream_t
+    void* workspace = nullptr;  ///< as many bytes as the row asked for
 };
 
 struct Params {
@@ -82,6 +90,7 @@ struct Params {
     bool wants_index = false;
     bool backward = false;
     int threads = 0;
+    Place place;
 };
 
 /// Contiguous results. index and similarity are [pairs, q.max_length]; null when not wanted.
@@ -103,18 +112,18 @@ struct Gradients {
 
 namespace detail {
 
-inline std::int64_t read_int(const void* data, bool wide, std::int64_t i) {
+constexpr std::int64_t read_int(const void* data, bool wide, std::int64_t i) {
     return wide ? static_cast<const std::int64_t*>(data)[i] : std::int64_t{static_cast<const std::int32_t*>(data)[i]};
 }
 
-inline std::int64_t clamp(std::int64_t value, std::int64_t low, std::int64_t high) {
+constexpr std::int64_t clamp(std::int64_t value, std::int64_t low, std::int64_t high) {
     return value < low ? low : (value > high ? high : value);
 }
 
 }  // namespace detail
 
 // Offsets that lie (validate off) are clamped to the storage: never a read out of bounds.
-inline Segment Segments::at(std::int64_t item) const {
+constexpr Segment Segments::at(std::int64_t item) const {
     Segment s;
     if (kind == SegmentKind::strided) {
         const std::int64_t outer = item / inner;
@@ -138,7 +147,7 @@ inline Segment Segments::at(std::int64_t item) const {
     return s;
 }
 
-inline bool Segments::keeps(const Segment& segment, std::int64_t token) const {
+constexpr bool Segments::keeps(const Segment& segment, std::int64_t token) const {
     if (mask.data == nullptr) return true;
     const std::int64_t i = segment.mask_offset + token * mask.stride_token;
     switch (mask.dtype) {
@@ -156,7 +165,7 @@ inline bool Segments::keeps(const Segment& segment, std::int64_t token) const {
     return static_cast<const std::uint8_t*>(mask.data)[i] != 0;
 }
 
-inline std::int64_t Pairs::query(std::int64_t p) const {
+constexpr std::int64_t Pairs::query(std::int64_t p) const {
     switch (kind) {
         case PairKind::cross:
         case PairKind::grouped: return p / width;
@@ -166,7 +175,7 @@ inline std::int64_t Pairs::query(std::int64_t p) const {
     return detail::clamp(detail::read_int(list_q, wide_q, p), 0, query_count - 1);
 }
 
-inline std::int64_t Pairs::document(std::int64_t p) const {
+constexpr std::int64_t Pairs::document(std::int64_t p) const {
     switch (kind) {
         case PairKind::cross: return p % width;
         case PairKind::grouped:

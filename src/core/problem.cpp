@@ -93,7 +93,14 @@ void pair_list(Problem& p, const ScoreRequest& request) {
     Pairs& pairs = p.params.pairs;
     pairs = {PairKind::list, q.count, 1, q.data, d.data, q.wide, d.wide, p.params.q.count, p.params.d.count};
     // Even unvalidated, an index into nothing cannot be clamped to something.
-    if (request.options.validate || pairs.query_count == 0 || pairs.document_count == 0) {
+    const bool nothing_to_name = pairs.query_count == 0 || pairs.document_count == 0;
+    if (p.copies.on_device) {
+        if (nothing_to_name && q.count > 0) {
+            throw Error(ErrorCode::invalid_value,
+                        fmt::format("pair_q, pair_d: {} pairs, but there are {} queries and {} documents", q.count,
+                                    pairs.query_count, pairs.document_count));
+        }
+    } else if (request.options.validate || nothing_to_name) {
         check_pair_values(q, pairs.query_count, "pair_q", "queries in Q");
         check_pair_values(d, pairs.document_count, "pair_d", "documents in D");
     }
@@ -138,6 +145,9 @@ Problem make_problem(const ScoreRequest& request) {
     p.params.normalize = request.options.normalize;
     p.params.high_precision_only = request.options.precision == Precision::highest;
     p.params.threads = request.options.threads;
+    const Device& device = request.options.device;
+    p.copies.on_device = device.kind == Device::Kind::cuda;
+    p.params.place = {p.copies.on_device, device.ordinal, device.stream, nullptr};
     p.params.q = make_segments(p.copies, request.q, query_names, request.options.validate);
     p.params.d = make_segments(p.copies, request.d, document_names, request.options.validate);
     make_pairs(p, request);

@@ -21,6 +21,9 @@ std::string_view forced_name(std::string_view option) {
 }
 
 std::string refusal(const Kernel& row, const Params& params) {
+    if ((row.backend == "cuda") != params.place.cuda) {
+        return params.place.cuda ? "memory of a CUDA device" : "memory of the CPU";
+    }
     std::string machine = row.missing_features();
     if (!machine.empty()) return machine;
     if (params.backward && row.backward == nullptr) return "a backward pass";

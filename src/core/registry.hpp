@@ -20,6 +20,8 @@ struct Kernel {
     std::string (*refuse)(const Params&);
     void (*score)(const Params&, const Outputs&);
     void (*backward)(const Params&, const Gradients&);  ///< null: the row has none
+    /// Bytes of scratch memory that `score` finds at Place::workspace; null: none.
+    std::size_t (*workspace)(const Params&, const Outputs&) = nullptr;
 };
 
 std::span<const Kernel> cpu_kernels();

@@ -97,11 +97,15 @@ Segments packed(Copies& copies, const TokenSet& side, const SideNames& names, bo
         fail(ErrorCode::invalid_value,
              fmt::format("{} is empty: it needs one offset more than items", names.cu_seqlens));
     Segments s = packed_storage(copies, side);
-    if (validate) check_offsets(offsets, s.total_rows, names);
+    if (validate && !copies.on_device) check_offsets(offsets, s.total_rows, names);
     s.kind = SegmentKind::offsets;
     s.count = offsets.count - 1;
     s.starts = offsets.data;
     s.wide_starts = offsets.wide;
+    if (copies.on_device) {
+        s.max_length = side.max_seqlen >= 0 ? side.max_seqlen : s.total_rows;
+        return s;
+    }
     s.max_length = longest(s);
     if (side.max_seqlen >= 0 && side.max_seqlen < s.max_length) {
         fail(ErrorCode::invalid_value, fmt::format("{} is {}, but {} holds an item of {} tokens", names.max_seqlen,
@@ -136,8 +140,8 @@ Segments ranges(Copies& copies, const TokenSet& side, bool validate) {
     s.wide_starts = starts.wide;
     s.lengths = lengths.data;
     s.wide_lengths = lengths.wide;
-    if (validate) check_ranges(s);
-    s.max_length = longest(s);
+    if (validate && !copies.on_device) check_ranges(s);
+    s.max_length = copies.on_device ? s.total_rows : longest(s);
     return s;
 }
 

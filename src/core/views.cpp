@@ -59,10 +59,16 @@ void copy_elements(const TensorView& view, int dimension, const std::byte* from,
 }
 
 TensorView copy_of(Copies& copies, const TensorView& view) {
-    copies.emplace_back(new std::byte[static_cast<std::size_t>(view.numel()) * size_of(view.dtype)]);
-    std::byte* to = copies.back().get();
+    if (copies.on_device) {
+        refuse_view(ErrorCode::not_implemented,
+                    fmt::format("a view {} on a CUDA device whose last dimension is not contiguous, or whose base is not "
+                                "aligned to its type: copy it first",
+                                view.shape_text()));
+    }
+    copies.held.emplace_back(new std::byte[static_cast<std::size_t>(view.numel()) * size_of(view.dtype)]);
+    std::byte* to = copies.held.back().get();
     if (view.numel() > 0) copy_elements(view, 0, static_cast<const std::byte*>(view.data), to);
-    return {copies.back().get(), view.dtype, std::span(view.shape.data(), static_cast<std::size_t>(view.ndim))};
+    return {copies.held.back().get(), view.dtype, std::span(view.shape.data(), static_cast<std::size_t>(view.ndim))};
 }
 
 TensorView without_idle_strides(TensorView view) {

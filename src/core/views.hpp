@@ -12,8 +12,12 @@
 
 namespace rowmax::core {
 
-/// Copies that views need because a kernel cannot read them in place.
-using Copies = std::vector<std::unique_ptr<std::byte[]>>;
+/// Copies that views need because a kernel cannot read them in place. Memory of a device is never copied: there such
+/// views are refused.
+struct Copies {
+    bool on_device = false;
+    std::vector<std::unique_ptr<std::byte[]>> held;
+};
 
 /// An input that must be given: no negative size, memory where there are elements, offsets that fit 64 bits.
 void check_input(const TensorView& view, std::string_view name);

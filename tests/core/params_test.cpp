@@ -109,7 +109,7 @@ TEST_F(ProblemTest, DenseItemsFollowTheStrides) {
     EXPECT_EQ(row_of(p.params.d, 3), 15);
     EXPECT_EQ(p.params.d.at(3).first_row, 15);
     EXPECT_EQ(p.params.d.at(3).length, 5);
-    EXPECT_TRUE(p.copies.empty());
+    EXPECT_TRUE(p.copies.held.empty());
 }
 
 TEST_F(ProblemTest, GroupedItemsFollowBothStrides) {
@@ -129,7 +129,7 @@ TEST_F(ProblemTest, BroadcastBatchIsReadInPlace) {
     request.d.tokens.stride[0] = 0;
     const Problem p = make_problem(request);
     EXPECT_EQ(p.params.d.at(999).data, d.view().data);
-    EXPECT_TRUE(p.copies.empty());
+    EXPECT_TRUE(p.copies.held.empty());
 }
 
 TEST_F(ProblemTest, NegativeStridesBetweenTokensAreReadInPlace) {
@@ -138,7 +138,7 @@ TEST_F(ProblemTest, NegativeStridesBetweenTokensAreReadInPlace) {
     request.d.tokens.stride[1] = -8;
     const Problem p = make_problem(request);
     EXPECT_EQ(p.params.d.row_stride, -32);
-    EXPECT_TRUE(p.copies.empty());
+    EXPECT_TRUE(p.copies.held.empty());
 }
 
 TEST_F(ProblemTest, ColumnsAreCopied) {
@@ -150,7 +150,7 @@ TEST_F(ProblemTest, ColumnsAreCopied) {
     std::swap(request.d.tokens.shape[1], request.d.tokens.shape[2]);
     std::swap(request.d.tokens.stride[1], request.d.tokens.stride[2]);
     const Problem p = make_problem(request);
-    EXPECT_EQ(p.copies.size(), 1U);
+    EXPECT_EQ(p.copies.held.size(), 1U);
     const Segment item = p.params.d.at(2);
     EXPECT_EQ(load<float>(item.data + 3 * p.params.d.row_stride + 4 * 6), static_cast<float>(2 * 40 + 6 * 5 + 3));
 }
@@ -162,7 +162,7 @@ TEST_F(ProblemTest, UnalignedMemoryIsCopied) {
     request.d.tokens.data = memory.data() + 1;
     request.d.mask = TensorView(memory.data() + 1, DType::i64, {1, 5});
     const Problem p = make_problem(request);
-    EXPECT_EQ(p.copies.size(), 2U);
+    EXPECT_EQ(p.copies.held.size(), 2U);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p.params.d.data) % 4, 0U);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p.params.d.mask.data) % 8, 0U);
 }

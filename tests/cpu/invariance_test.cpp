@@ -14,7 +14,7 @@ constexpr std::int64_t queries = 6;
 constexpr std::int64_t documents = 18;
 constexpr std::int64_t lq = 35;
 constexpr std::int64_t ld = 37;
-constexpr std::int64_t dim = 70;
+constexpr std::int64_t dim = 72;
 
 class SamePairs : public ::testing::TestWithParam<DType> {
   protected:
@@ -86,6 +86,7 @@ class SamePairs : public ::testing::TestWithParam<DType> {
 
 TEST_P(SamePairs, OnEveryRowOfTheTable) {
     const std::vector<const core::Kernel*> rows = rows_for(GetParam());
+    if (rows.empty()) GTEST_SKIP() << "no row takes this type";
     const core::Problem problem = core::make_problem(cross());
     const Results first = run(*rows.front(), problem);
     for (const core::Kernel* row : rows) {
@@ -239,6 +240,7 @@ TEST(Invariance, OneLongDocumentOnAnyNumberOfThreads) {
             SCOPED_TRACE(::testing::PrintToString(shape));
             const Sample sample(shape, normal());
             const core::Problem problem = core::make_problem(sample.request);
+            if (rows_for(dtype).empty()) continue;
             const core::Kernel& row = *rows_for(dtype).front();
             const Results alone = run(row, problem);
             for (const int threads : {2, 3, 5}) {
@@ -256,7 +258,7 @@ TEST(Invariance, OneLongQueryOnAnyNumberOfThreads) {
     const core::Problem problem = core::make_problem(sample.request);
     const core::Kernel& row = *rows_for(DType::f32).front();
     const Results alone = run(row, problem);
-    const Results other = run(*rows_for(DType::f32)[1], problem);
+    const Results other = run(*rows_for(DType::f32).back(), problem);
     EXPECT_TRUE(same_bits(alone.scores, other.scores));
     for (const int threads : {2, 3, 4}) {
         const Results shared = run(row, problem, Want::all, threads);

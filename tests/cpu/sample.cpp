@@ -153,33 +153,26 @@ void Sample::pair_list() {
     request.pair_d = keep(DType::i64, {count}, d);
 }
 
-Results run(const core::Kernel& row, const core::Problem& problem, Want want, int threads) {
-    core::Params params = problem.params;
-    params.threads = threads;
-    params.wants_index = want != Want::scores;
+Results no_results(const core::Params& params, Want want) {
     const DType dtype = params.dtype == DType::f64 ? DType::f64 : DType::f32;
     const std::int64_t pairs = params.pairs.count;
     const std::int64_t tokens = want == Want::scores ? 0 : params.q.max_length;
     // Filled with what no kernel writes, so that an element left out shows.
-    Results results{Array(dtype, {pairs}, {-12345}), Array(DType::i32, {pairs, tokens}, {-99}),
-                    Array(dtype, {pairs, want == Want::all ? tokens : 0}, {-12345})};
+    return {Array(dtype, {pairs}, {-12345}), Array(DType::i32, {pairs, tokens}, {-99}),
+            Array(dtype, {pairs, want == Want::all ? tokens : 0}, {-12345})};
+}
+
+Results run_on_cpu(const core::Kernel& row, const core::Problem& problem, Want want, int threads) {
+    core::Params params = problem.params;
+    params.threads = threads;
+    params.wants_index = want != Want::scores;
+    Results results = no_results(params, want);
     core::Outputs outputs;
     outputs.scores = results.scores.view().data;
     if (want != Want::scores) outputs.index = static_cast<std::int32_t*>(results.index.view().data);
     if (want == Want::all) outputs.similarity = results.similarity.view().data;
     row.score(params, outputs);
     return results;
-}
-
-std::vector<const core::Kernel*> rows_for(DType dtype) {
-    core::Params params;
-    params.dtype = dtype;
-    params.dim = 1;
-    std::vector<const core::Kernel*> rows;
-    for (const core::Kernel& row : core::cpu_kernels()) {
-        if (row.missing_features().empty() && row.refuse(params).empty()) rows.push_back(&row);
-    }
-    return rows;
 }
 
 bool same_bits(const Array& a, const Array& b) {

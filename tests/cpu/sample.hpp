@@ -79,6 +79,14 @@ struct Results {
 
 enum class Want { scores, index, all };
 
+/// Results filled with what no kernel writes.
+Results no_results(const core::Params& params, Want want);
+
+/// Runs one row of the CPU's table.
+Results run_on_cpu(const core::Kernel& row, const core::Problem& problem, Want want = Want::all, int threads = 1);
+
+// Which rows are under test is the program's choice: tests/cpu/rows.cpp, tests/cuda/rows.cpp.
+
 /// Runs one row of the table on a problem.
 Results run(const core::Kernel& row, const core::Problem& problem, Want want = Want::all, int threads = 1);
 

@@ -1,0 +1,27 @@
+// What every kernel is given, by value.
+#pragma once
+
+#include <cuda.h>
+
+#include "core/params.hpp"
+#include "cuda/kernels/plan.hpp"
+
+namespace rowmax::cuda {
+
+struct Arguments {
+    core::Params params;
+    core::Outputs outputs;
+    Plan plan;
+    int stages = 0;          ///< of the ring of document tiles
+    bool q_by_16 = false;    ///< query tokens can be read 16 bytes at a time
+    bool d_by_16 = false;
+};
+
+/// With the tensor maps of the copy engine: boxes of a whole tile and of a quarter.
+struct TiledArguments {
+    CUtensorMap tile;
+    CUtensorMap quarter;
+    Arguments call;
+};
+
+}  // namespace rowmax::cuda

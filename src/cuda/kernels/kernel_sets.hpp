@@ -1,0 +1,36 @@
+// The kernels that are compiled in: one array a row of the table, defined by the files of inst/.
+#pragma once
+
+#include <array>
+
+#include "cuda/kernels/kernel_entry.hpp"
+
+namespace rowmax::cuda {
+
+extern const KernelEntry few_rows_f16[6];
+extern const KernelEntry few_rows_bf16[6];
+extern const KernelEntry many_rows_f16[2];
+extern const KernelEntry many_rows_bf16[2];
+extern const KernelEntry portable_f16[2];
+extern const KernelEntry portable_bf16[2];
+extern const KernelEntry portable_f32[2];
+
+struct SecondPassKernels {
+    const void* add_groups = nullptr;
+    const void* join_parts = nullptr;
+};
+extern const SecondPassKernels second_pass_kernels;
+
+template <int Count>
+constexpr KernelSet set_of(const KernelEntry (&entries)[Count]) {
+    return {entries, Count};
+}
+
+inline std::array<KernelSet, 4> tiled_sets() {
+    return {set_of(few_rows_f16), set_of(few_rows_bf16), set_of(many_rows_f16), set_of(many_rows_bf16)};
+}
+inline std::array<KernelSet, 3> portable_sets() {
+    return {set_of(portable_f16), set_of(portable_bf16), set_of(portable_f32)};
+}
+
+}  // namespace rowmax::cuda

@@ -1,0 +1,274 @@
+// Many query rows against documents, at the speed of the tensor cores.
+//
+//   query rows 256 (M, four tiles of 64)  x  document tile 128 tokens (N)  ->  one maximum a row
+//
+//   warps 0..3, 4..7   two warpgroups: the first takes row tiles 0 and 2, the second 1 and 3. Each multiplies a document
+//                      tile, then folds it into the rows' maxima in registers, while the other multiplies.
+//   warp 8             fills the ring of document tiles (document_ring.cuh)
+//   warp 9             adds up the sums of octs that the warps leave in `octs`, writes the scores
+//
+//   ring.full, ring.empty   warp 8 <-> warpgroups          octs_full, octs_empty   warpgroups <-> warp 9
+//
+//   shared memory: ring slots | query tiles (ceil(d / 64) x 256 x 128 bytes) | Control
+//
+// A document's last tile is multiplied with as many columns (32, 64, 96, 128) as its boxes hold.
+#pragma once
+
+#include "cuda/kernels/products.cuh"
+#include "cuda/kernels/query_tile.cuh"
+#include "cuda/kernels/roles.cuh"
+#include "cuda/kernels/scores.cuh"
+#include "cuda/prim/wgmma.cuh"
+
+namespace rowmax::cuda {
+
+inline constexpr int many_rows_block = 256;
+
+struct ManyRowsControl {
+    static constexpr int buffers = 4;
+    DocumentRing ring;
+    Barrier octs_full[buffers];
+    Barrier octs_empty[buffers];
+    UnitNote notes[buffers];
+    float octs[buffers][many_rows_block / rows_of_oct];
+    bool kept[many_rows_block];
+};
+
+template <TokenType Type, bool Indexed>
+class ManyRowsReader {
+  public:
+    __device__ __forceinline__ ManyRowsReader(ManyRowsControl& control, std::byte* queries, const Arguments& call)
+        : control_(control), queries_(queries), call_(call), reader_(control.ring, call.stages) {}
+
+    __device__ __forceinline__ void run() {
+        for (;;) {
+            const Tile& tile = reader_.next();
+            if (uniform(tile.stop) != 0) break;
+            if (uniform(tile.first) != 0) begin_unit(tile);
+            const bool last = uniform(tile.last) != 0;
+            const int boxes = uniform(tile.boxes);
+            if (boxes == 0) {
+                reader_.release(reader_.slot());
+                reader_.advance();
+            } else {
+                begin_tile(tile);
+                if (row_tiles_ == 2) {
+                    multiply_and_fold<2>(boxes);
+                } else {
+                    multiply_and_fold<1>(boxes);
+                }
+            }
+            if (last) finish();
+        }
+        hand_over(1);
+    }
+
+  private:
+    __device__ __forceinline__ void begin_unit(const Tile& tile) {
+        const bool reload = new_queries(call_.params, unit_, tile.unit);
+        unit_ = tile.unit;
+        seen_ = false;
+        for (auto& rows : best_) rows[0] = rows[1] = {};
+        if (reload) load_queries();
+    }
+
+    // This warpgroup's rows only: the other one goes on with its own.
+    __device__ __forceinline__ void load_queries() {
+        const int thread = static_cast<int>(threadIdx.x % 128);
+        const int used = rows_used(call_.params, call_.plan, unit_);
+        row_tiles_ = uniform(used > 64 * (group_ + 2) ? 2 : 1);
+        sync_threads(1 + group_, 128);
+        for (int i = 0; i < row_tiles_; ++i) {
+            const int first = 64 * (group_ + 2 * i);
+            const bool kept = load_query_rows(call_, unit_, queries_, many_rows_block, first, 64, thread, 128);
+            if (thread < 64) control_.kept[first + thread] = kept;
+        }
+        fence_async_proxy();
+        sync_threads(1 + group_, 128);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+#pragma unroll
+            for (int r = 0; r < 2; ++r) kept_[i][r] = i < row_tiles_ && control_.kept[row_number(i, r)];
+        }
+    }
+
+    [[nodiscard]] __device__ __forceinline__ int row_number(int row_tile, int r) const {
+        return 64 * (group_ + 2 * row_tile) + 16 * warp_ + 8 * r + lane_ / 4;
+    }
+
+    // What the tile's first slot says, before it is given back.
+    __device__ __forceinline__ void begin_tile(const Tile& tile) {
+        const int shift = 2 * (lane_ % 4);
+        if constexpr (Indexed) {
+            if (!seen_) {
+                const int token = first_kept(tile);
+                for (auto& rows : best_) rows[0].token = rows[1].token = token;
+            }
+        }
+        seen_ = true;
+        base_ = tile.base + shift;
+        all_ = true;
+#pragma unroll
+        for (int b = 0; b < boxes_of_tile; ++b) {
+            keep_[b] = tile.keep[b] >> shift;
+            all_ = all_ && (b >= tile.boxes || tile.keep[b] == all_lanes);
+        }
+    }
+
+    template <int RowTiles>
+    __device__ __forceinline__ void multiply_and_fold(int boxes) {
+        switch (boxes) {
+            case 1: return multiply_columns<RowTiles, 32>();
+            case 2: return multiply_columns<RowTiles, 64>();
+            case 3: return multiply_columns<RowTiles, 96>();
+            default: return multiply_columns<RowTiles, 128>();
+        }
+    }
+
+    template <int RowTiles, int Columns>
+    __device__ __forceinline__ void multiply_columns() {
+        Products<Columns> products[RowTiles];
+        const int slots = slots_of_token(call_.params.dim);
+        multiply_slot<false>(products, 0);
+#pragma unroll 1
+        for (int s = 1; s < slots; ++s) {
+            const int before = reader_.slot();
+            reader_.advance();
+            reader_.wait_full();
+            multiply_slot<true>(products, s);
+            wait_multiply_groups<1>();
+            reader_.release(before);
+        }
+        wait_multiply_groups<0>();
+        reader_.release(reader_.slot());
+        reader_.advance();
+        fold(products);
+    }
+
+    template <bool Add, int RowTiles, int Columns>
+    __device__ __forceinline__ void multiply_slot(Products<Columns> (&products)[RowTiles], int s) {
+        const std::uint64_t tokens = operand(reader_.data());
+        const std::uint64_t rows = operand(queries_ + (s * many_rows_block + 64 * group_) * row_bytes);
+        multiply_fence();
+#pragma unroll
+        for (int step = 0; step < 4; ++step) {
+#pragma unroll
+            for (int i = 0; i < RowTiles; ++i) {
+                multiply<Type>(products[i].value, advance(rows + i * (128 * row_bytes >> 4), step), advance(tokens, step),
+                               Add || step > 0);
+            }
+        }
+        close_multiply_group();
+    }
+
+    template <int RowTiles, int Columns>
+    __device__ __forceinline__ void fold(const Products<Columns> (&products)[RowTiles]) {
+#pragma unroll
+        for (int i = 0; i < RowTiles; ++i) {
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                if (all_) {
+                    fold_row<Columns, true>(best_[i][r], products[i], r, keep_, base_);
+                } else {
+                    fold_row<Columns, false>(best_[i][r], products[i], r, keep_, base_);
+                }
+            }
+        }
+    }
+
+    __device__ __forceinline__ void finish() {
+        wait(&control_.octs_empty[out_.buffer], out_.phase ^ 1U);
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            if (i >= row_tiles_) break;
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                Maximum<Indexed> best = best_[i][r];
+                join(best, exchange(best, 1));
+                join(best, exchange(best, 2));
+                const float sum = sum_of_oct<4>(kept_[i][r] && seen_ ? best.value : 0.0F);
+                const int row = row_number(i, r);
+                if (lane_ == 0) control_.octs[out_.buffer][row / rows_of_oct] = sum;
+                if (rows_wanted<Indexed>(call_) && lane_ % 4 == 0) {
+                    write_row(call_, unit_, row_of(call_.params, call_.plan, unit_, row), best, seen_);
+                }
+            }
+        }
+        hand_over(0);
+    }
+
+    __device__ __forceinline__ void hand_over(int stop) {
+        if (stop != 0) wait(&control_.octs_empty[out_.buffer], out_.phase ^ 1U);
+        if (threadIdx.x == 0) control_.notes[out_.buffer] = {unit_, seen_ ? 1 : 0, stop};
+        __syncwarp();
+        if (lane_ == 0) arrive(&control_.octs_full[out_.buffer]);
+        out_.advance(ManyRowsControl::buffers);
+    }
+
+    ManyRowsControl& control_;
+    std::byte* queries_;
+    const Arguments& call_;
+    DocumentReader reader_;
+    const int group_ = uniform(static_cast<int>(threadIdx.x / 128));
+    const int warp_ = uniform(static_cast<int>(threadIdx.x / 32 % 4));
+    const int lane_ = static_cast<int>(threadIdx.x % 32);
+    BufferPlace out_;
+    Unit unit_{-1, -1, -1};
+    int row_tiles_ = 1;
+    bool seen_ = false;
+    bool all_ = false;
+    bool kept_[2][2];
+    int base_ = 0;
+    std::uint32_t keep_[boxes_of_tile];
+    Maximum<Indexed> best_[2][2];
+};
+
+/// Warp 9.
+__device__ __forceinline__ void write_many_rows(ManyRowsControl& control, const Arguments& call) {
+    BufferPlace in;
+    for (;;) {
+        wait(&control.octs_full[in.buffer], in.phase);
+        const UnitNote note = control.notes[in.buffer];
+        if (note.stop != 0) return;
+        write_scores(call, note.unit, control.octs[in.buffer]);
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) arrive(&control.octs_empty[in.buffer]);
+        in.advance(ManyRowsControl::buffers);
+    }
+}
+
+/// Bytes of shared memory besides the ring's slots; 1024 to align it.
+constexpr int many_rows_bytes(std::int64_t dim) {
+    return slots_of_token(dim) * many_rows_block * row_bytes + static_cast<int>(sizeof(ManyRowsControl)) + 1024;
+}
+
+template <TokenType Type, bool Indexed>
+__global__ void __launch_bounds__(tiled_threads, 1) many_rows(const __grid_constant__ TiledArguments arguments) {
+    extern __shared__ std::byte memory[];
+    std::byte* slots = aligned_slots(memory);
+    const Arguments& call = arguments.call;
+    std::byte* queries = slots + call.stages * slot_bytes;
+    auto& control = *reinterpret_cast<ManyRowsControl*>(queries + slots_of_token(call.params.dim) * many_rows_block * row_bytes);
+    if (threadIdx.x == 0) {
+        init_ring(control.ring, slots, call.stages, reading_warps);
+        for (int b = 0; b < ManyRowsControl::buffers; ++b) {
+            init(&control.octs_full[b], reading_warps);
+            init(&control.octs_empty[b], 1);
+        }
+        fence_barrier_init();
+        prefetch_map(&arguments.tile);
+        prefetch_map(&arguments.quarter);
+    }
+    __syncthreads();
+    const int warp = uniform(static_cast<int>(threadIdx.x / 32));
+    if (warp < reading_warps) {
+        take_registers<consumer_registers>();
+        ManyRowsReader<Type, Indexed>(control, queries, call).run();
+    } else {
+        release_registers<producer_registers>();
+        if (warp == reading_warps) DocumentProducer(control.ring, arguments).run();
+        if (warp == reading_warps + 1) write_many_rows(control, call);
+    }
+}
+
+}  // namespace rowmax::cuda

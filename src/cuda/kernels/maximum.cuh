@@ -1,0 +1,68 @@
+// The running maximum of a row, with the rules of the contract: the lowest token among equals, NaN above everything.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/prim/warp.cuh"
+
+namespace rowmax::cuda {
+
+inline constexpr float minus_infinity = -__builtin_huge_valf();
+
+/// A maximum and, with Indexed, the token that has it; -1: no token was kept so far.
+template <bool Indexed>
+struct Maximum;
+
+template <>
+struct Maximum<false> {
+    float value = minus_infinity;
+};
+
+template <>
+struct Maximum<true> {
+    float value = minus_infinity;
+    std::int32_t token = -1;
+};
+
+__device__ __forceinline__ void join(Maximum<false>& into, const Maximum<false>& other) {
+    into.value = max_or_nan(into.value, other.value);
+}
+
+__device__ __forceinline__ bool precedes(const Maximum<true>& a, const Maximum<true>& b) {
+    if (a.token < 0 || b.token < 0) return a.token >= 0;
+    const bool a_nan = a.value != a.value;
+    const bool b_nan = b.value != b.value;
+    if (a_nan != b_nan) return a_nan;
+    if (!a_nan && a.value != b.value) return a.value > b.value;
+    return a.token < b.token;
+}
+
+__device__ __forceinline__ void join(Maximum<true>& into, const Maximum<true>& other) {
+    if (precedes(other, into)) into = other;
+}
+
+__device__ __forceinline__ Maximum<false> exchange(const Maximum<false>& mine, int distance) {
+    return {exchange(mine.value, distance)};
+}
+__device__ __forceinline__ Maximum<true> exchange(const Maximum<true>& mine, int distance) {
+    return {exchange(mine.value, distance), exchange(mine.token, distance)};
+}
+
+/// a or b, by value: the condition must not choose between addresses, or registers become memory.
+__device__ __forceinline__ Maximum<false> choose(bool first, const Maximum<false>& a, const Maximum<false>& b) {
+    return {first ? a.value : b.value};
+}
+__device__ __forceinline__ Maximum<true> choose(bool first, const Maximum<true>& a, const Maximum<true>& b) {
+    return {first ? a.value : b.value, first ? a.token : b.token};
+}
+
+/// Sum over the 8 rows of an oct, whose rows lie `Step` lanes apart: always the same tree.
+template <int Step>
+__device__ __forceinline__ float sum_of_oct(float value) {
+    value += exchange(value, 4 * Step);
+    value += exchange(value, 2 * Step);
+    value += exchange(value, Step);
+    return value;
+}
+
+}  // namespace rowmax::cuda

@@ -1,0 +1,69 @@
+// From the maxima of rows to what the caller asked for.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/kernels/arguments.hpp"
+#include "cuda/kernels/maximum.cuh"
+
+namespace rowmax::cuda {
+
+/// What is kept of one row: the part's maximum where documents are cut, else index and similarity where wanted.
+template <bool Indexed>
+__device__ __forceinline__ void write_row(const Arguments& call, const Unit& unit, const Row& row,
+                                          const Maximum<Indexed>& maximum, bool seen) {
+    if (!row.in_query) return;
+    const std::int64_t pair = pair_of(call.params, call.plan, unit, row.query);
+    if constexpr (Indexed) {
+        if (call.plan.parts > 1) {
+            const std::int64_t at =
+                (pair * call.plan.parts + unit.part) * call.params.q.max_length + row.position;
+            call.plan.part_maxima[at] = maximum.value;
+            call.plan.part_index[at] = maximum.token;
+            return;
+        }
+    }
+    const std::int64_t at = pair * call.params.q.max_length + row.position;
+    const bool counts = row.kept && seen;
+    if constexpr (Indexed) {
+        if (call.outputs.index != nullptr) call.outputs.index[at] = counts ? maximum.token : -1;
+    }
+    if (call.outputs.similarity != nullptr) {
+        static_cast<float*>(call.outputs.similarity)[at] = counts ? maximum.value : 0.0F;
+    }
+}
+
+/// True where write_row has something to do.
+template <bool Indexed>
+__device__ __forceinline__ bool rows_wanted(const Arguments& call) {
+    return call.outputs.similarity != nullptr || (Indexed && (call.plan.parts > 1 || call.outputs.index != nullptr));
+}
+
+/// Sums of octs, in shared memory, to scores; to sums of groups where the query goes on in other blocks. By one warp.
+__device__ __forceinline__ void write_scores(const Arguments& call, const Unit& unit, const float* octs) {
+    const Plan& plan = call.plan;
+    if (plan.parts > 1) return;
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    const auto group = [&](int oct, int last) { return octs[oct] + (oct + 1 < last ? octs[oct + 1] : 0.0F); };
+    if (plan.blocks_per_query > 1) {
+        const std::int64_t query = query_of(call.params, plan, unit, 0);
+        const std::int64_t pair = pair_of(call.params, plan, unit, query);
+        const int first = first_position(call.params, plan, unit) / rows_of_group;
+        for (int g = lane; g < plan.rows / rows_of_group && first + g < plan.groups; g += 32) {
+            plan.group_sums[pair * plan.groups + first + g] = group(2 * g, plan.octs_per_query);
+        }
+        return;
+    }
+    for (int slot = lane; slot < plan.queries_per_block; slot += 32) {
+        const std::int64_t query = query_of(call.params, plan, unit, slot);
+        if (query >= call.params.q.count) return;
+        const int begin = slot * plan.octs_per_query;
+        double total = 0;
+        for (int oct = begin; oct < begin + plan.octs_per_query; oct += 2) {
+            total += static_cast<double>(group(oct, begin + plan.octs_per_query));
+        }
+        static_cast<float*>(call.outputs.scores)[pair_of(call.params, plan, unit, query)] = static_cast<float>(total);
+    }
+}
+
+}  // namespace rowmax::cuda

@@ -1,0 +1,217 @@
+#include "cuda/launch.hpp"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "cuda/kernels/arguments.hpp"
+#include "cuda/kernels/kernel_sets.hpp"
+#include "cuda/tuning.hpp"
+#include "rowmax/error.hpp"
+
+namespace rowmax::cuda {
+
+namespace {
+
+constexpr int tile_tokens_of_map = 128;
+constexpr int quarter_tokens_of_map = 32;
+constexpr int tiled_block_threads = 384;
+constexpr int portable_block_threads = 128;
+constexpr int second_block_threads = 128;
+
+bool by_16(const core::Segments& side) {
+    const auto address = reinterpret_cast<std::uintptr_t>(side.data);
+    return address % 16 == 0 && side.row_stride % 16 == 0 && side.stride_outer % 16 == 0 && side.stride_inner % 16 == 0;
+}
+
+const KernelEntry& entry_for(const KernelSet& kernels, const core::Params& params, bool indexed) {
+    const std::int64_t rows = padded_rows(params);
+    const KernelEntry* best = nullptr;
+    for (int i = 0; i < kernels.count; ++i) {
+        const KernelEntry& entry = kernels.entries[i];
+        if (entry.indexed != indexed) continue;
+        best = &entry;
+        if (entry.rows >= rows) break;
+    }
+    return *best;
+}
+
+struct Choice {
+    const KernelEntry* entry = nullptr;
+    Plan plan;
+};
+
+// Whether documents are cut does not depend on the entry, but cut ones need the entry that keeps tokens.
+Choice choose_entry(const KernelSet& kernels, const core::Params& params, const core::Outputs& outputs) {
+    const int processors = device_info(params.place.ordinal).processors;
+    Choice choice;
+    choice.entry = &entry_for(kernels, params, outputs.index != nullptr);
+    choice.plan = make_plan(params, choice.entry->rows, processors);
+    if (choice.plan.parts > 1) choice.entry = &entry_for(kernels, params, true);
+    return choice;
+}
+
+std::size_t group_bytes(const core::Params& params, const Plan& plan) {
+    if (plan.parts > 1 || plan.blocks_per_query == 1) return 0;
+    return static_cast<std::size_t>(params.pairs.count) * static_cast<std::size_t>(plan.groups) * sizeof(float);
+}
+
+std::size_t part_values(const core::Params& params, const Plan& plan) {
+    if (plan.parts == 1) return 0;
+    return static_cast<std::size_t>(params.pairs.count * plan.parts * params.q.max_length);
+}
+
+void place_workspace(const core::Params& params, Plan& plan, std::byte* memory) {
+    plan.group_sums = reinterpret_cast<float*>(memory);
+    plan.part_maxima = reinterpret_cast<float*>(memory);
+    plan.part_index = reinterpret_cast<std::int32_t*>(memory) + part_values(params, plan);
+}
+
+struct LaunchShape {
+    std::int64_t grid = 1;
+    int threads = 1;
+    int shared_bytes = 0;
+};
+
+void launch(const void* function, const LaunchShape& shape, const core::Place& place, const void* arguments) {
+    void* parameters[] = {const_cast<void*>(arguments)};
+    const dim3 grid(static_cast<unsigned>(shape.grid));
+    const dim3 block(static_cast<unsigned>(shape.threads));
+    check(cudaLaunchKernel(function, grid, block, parameters, static_cast<std::size_t>(shape.shared_bytes),
+                           static_cast<cudaStream_t>(place.stream)),
+          "launch");
+}
+
+void second_pass(const Arguments& call) {
+    const core::Params& params = call.params;
+    const std::int64_t threads = params.pairs.count * (call.plan.parts > 1 ? 32 : 1);
+    const LaunchShape shape{(threads + second_block_threads - 1) / second_block_threads, second_block_threads, 0};
+    if (call.plan.parts > 1) {
+        launch(second_pass_kernels.join_parts, shape, params.place, &call);
+    } else if (call.plan.blocks_per_query > 1) {
+        launch(second_pass_kernels.add_groups, shape, params.place, &call);
+    }
+}
+
+Arguments arguments_of(const core::Params& params, const core::Outputs& outputs, const Plan& plan) {
+    Arguments call;
+    call.params = params;
+    call.outputs = outputs;
+    call.plan = plan;
+    call.q_by_16 = by_16(params.q);
+    call.d_by_16 = by_16(params.d);
+    return call;
+}
+
+TensorShape tensor_of(const core::Params& params) {
+    const core::Segments& d = params.d;
+    TensorShape shape;
+    shape.data = d.data;
+    shape.bfloat = params.dtype == DType::bf16;
+    shape.size[0] = params.dim;
+    shape.stride[0] = d.row_stride;
+    if (d.kind != core::SegmentKind::strided) {
+        shape.size[1] = d.total_rows;
+        shape.stride[1] = shape.stride[2] = d.row_stride;
+        return shape;
+    }
+    shape.size[1] = d.length;
+    shape.size[2] = d.stride_inner == 0 ? 1 : d.inner;
+    shape.size[3] = d.stride_outer == 0 ? 1 : d.count / d.inner;
+    // The strides of dimensions of size 1 are not used, but must be valid.
+    shape.stride[1] = d.stride_inner == 0 ? d.row_stride : d.stride_inner;
+    shape.stride[2] = d.stride_outer == 0 ? d.row_stride : d.stride_outer;
+    return shape;
+}
+
+std::string refuse_view(const core::Params& params) {
+    constexpr std::int64_t most_coordinate = std::int64_t{1} << 31;
+    constexpr std::int64_t most_stride = std::int64_t{1} << 40;
+    const core::Segments& d = params.d;
+    if (!by_16(d)) return "documents whose address or strides are not multiples of 16 bytes";
+    const std::int64_t row_bytes = params.dim * static_cast<std::int64_t>(size_of(params.dtype));
+    const bool forward = d.row_stride >= row_bytes && d.stride_inner >= 0 && d.stride_outer >= 0;
+    if (!forward) return "documents with overlapping or descending tokens";
+    if (std::max({d.row_stride, d.stride_inner, d.stride_outer}) >= most_stride) return "strides of a terabyte";
+    const bool packed = d.kind != core::SegmentKind::strided;
+    if ((packed ? d.total_rows : d.length) == 0) return "documents without tokens";
+    if (packed && d.total_rows >= most_coordinate) return "2^31 tokens in one array";
+    return {};
+}
+
+}  // namespace
+
+std::size_t workspace(const KernelSet& kernels, const core::Params& params, const core::Outputs& outputs) {
+    const Plan plan = choose_entry(kernels, params, outputs).plan;
+    return group_bytes(params, plan) + part_values(params, plan) * (sizeof(float) + sizeof(std::int32_t));
+}
+
+void score_tiled(const KernelSet& kernels, const core::Params& params, const core::Outputs& outputs) {
+    const CurrentDevice current(params.place.ordinal);
+    wake_device(params.place.ordinal);
+    const DeviceInfo& device = device_info(params.place.ordinal);
+    Choice choice = choose_entry(kernels, params, outputs);
+    const KernelEntry& entry = *choice.entry;
+    const Scratch scratch(params.place.workspace, workspace(kernels, params, outputs), params.place.stream);
+    place_workspace(params, choice.plan, scratch.data());
+
+    TiledArguments arguments;
+    arguments.call = arguments_of(params, outputs, choice.plan);
+    arguments.call.stages = ring_slots(params.dim, entry.rows, entry.control_bytes, device.shared_bytes);
+    const TensorShape shape = tensor_of(params);
+    arguments.tile = tensor_map(shape, tile_tokens_of_map);
+    arguments.quarter = tensor_map(shape, quarter_tokens_of_map);
+
+    LaunchShape launch_shape;
+    launch_shape.grid = std::min<std::int64_t>(device.processors, choice.plan.units());
+    launch_shape.threads = tiled_block_threads;
+    launch_shape.shared_bytes = arguments.call.stages * ring_slot_bytes + entry.control_bytes + 1024 +
+                                static_cast<int>(slots_of_dim(params.dim)) * entry.rows * query_slot_bytes;
+    launch(entry.function, launch_shape, params.place, &arguments);
+    second_pass(arguments.call);
+}
+
+void score_portable(const KernelSet& kernels, const core::Params& params, const core::Outputs& outputs) {
+    const CurrentDevice current(params.place.ordinal);
+    wake_device(params.place.ordinal);
+    const DeviceInfo& device = device_info(params.place.ordinal);
+    Choice choice = choose_entry(kernels, params, outputs);
+    const Scratch scratch(params.place.workspace, workspace(kernels, params, outputs), params.place.stream);
+    place_workspace(params, choice.plan, scratch.data());
+    const Arguments call = arguments_of(params, outputs, choice.plan);
+    const std::int64_t most = std::int64_t{device.processors} * portable_blocks_each;
+    launch(choice.entry->function, {std::min(most, choice.plan.units()), portable_block_threads, 0}, params.place, &call);
+    second_pass(call);
+}
+
+std::string refuse_tiled(const KernelSet& kernels, const core::Params& params) {
+    const DeviceInfo& device = device_info(params.place.ordinal);
+    if (device.capability != 90) return fmt::format("compute capability 9.0 (device {} has {}.{})", params.place.ordinal,
+                                                    device.capability / 10, device.capability % 10);
+    if (params.normalize) return "normalize";
+    if (params.dim > tiled_dim_most) return fmt::format("d = {}, at most {}", params.dim, tiled_dim_most);
+    const KernelEntry& entry = entry_for(kernels, params, true);
+    if (ring_slots(params.dim, entry.rows, entry.control_bytes, device.shared_bytes) == 0) {
+        return fmt::format("d = {} beside {} query rows", params.dim, entry.rows);
+    }
+    return refuse_view(params);
+}
+
+void load_kernels(const DeviceInfo& info) {
+    const auto load = [](const void* function, int shared_bytes) {
+        check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes), "loading kernels");
+    };
+    for (const KernelSet& set : portable_sets()) {
+        for (int i = 0; i < set.count; ++i) load(set.entries[i].function, 0);
+    }
+    load(second_pass_kernels.add_groups, 0);
+    load(second_pass_kernels.join_parts, 0);
+    if (info.capability != 90) return;
+    for (const KernelSet& set : tiled_sets()) {
+        for (int i = 0; i < set.count; ++i) load(set.entries[i].function, info.shared_bytes);
+    }
+}
+
+}  // namespace rowmax::cuda

@@ -1,0 +1,49 @@
+// Sizes as functions of the device and the shape.
+#pragma once
+
+#include <cstdint>
+
+#include "core/params.hpp"
+
+namespace rowmax::cuda {
+
+/// Bytes of one slot of the ring, 128 tokens x 64 dimensions of 2 bytes, and of 64 dimensions of one query row.
+inline constexpr int ring_slot_bytes = 16 * 1024;
+inline constexpr int query_slot_bytes = 128;
+inline constexpr int ring_slots_most = 12;
+/// Less than a tile being read and one on its way is no ring.
+inline constexpr int ring_slots_least = 4;
+
+/// Most query rows of the kernel that puts document tokens on the matrix unit's long side: beyond, the tensor cores and
+/// not the memory are the limit, and the kernel for many rows feeds them better.
+inline constexpr std::int64_t few_rows_most = 128;
+
+/// Products that the tensor cores add up before the sum is put aside: they round down, always, and longer chains would
+/// break the bound of the error. Kernels that have no aside take no more dimensions.
+inline constexpr std::int64_t chain_most = 256;
+inline constexpr std::int64_t tiled_dim_most = chain_most;
+
+constexpr std::int64_t slots_of_dim(std::int64_t dim) {
+    return (dim + 63) / 64;
+}
+
+/// Rows that a call's queries take when each is padded to whole groups of 8.
+constexpr std::int64_t padded_rows(const core::Params& params) {
+    const std::int64_t of_query = (params.q.max_length + 7) / 8 * 8;
+    const std::int64_t one = of_query > 0 ? of_query : 8;
+    return params.pairs.kind == core::PairKind::cross ? params.q.count * one : one;
+}
+
+/// Slots of the ring beside `rows` query rows in `shared_bytes` of shared memory; 0 when it does not fit.
+constexpr int ring_slots(std::int64_t dim, int rows, int control_bytes, int shared_bytes) {
+    constexpr int alignment = 1024;
+    const std::int64_t left = shared_bytes - alignment - control_bytes - slots_of_dim(dim) * rows * query_slot_bytes;
+    const std::int64_t slots = left < 0 ? 0 : left / ring_slot_bytes;
+    if (slots < ring_slots_least) return 0;
+    return static_cast<int>(slots < ring_slots_most ? slots : ring_slots_most);
+}
+
+/// Thread blocks of the portable kernel that share a multiprocessor.
+inline constexpr int portable_blocks_each = 4;
+
+}  // namespace rowmax::cuda

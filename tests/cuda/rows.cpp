@@ -1,0 +1,80 @@
+// The rows under test: those of the GPU's table. Problems are moved there, results back.
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "cpu/sample.hpp"
+#include "cuda/device_memory.hpp"
+#include "cuda/mirror.hpp"
+
+namespace rowmax::test {
+
+namespace {
+
+std::size_t bytes_of(const Array& array) {
+    return array.size() * size_of(array.view().dtype);
+}
+
+std::byte* take(DeviceMemory& memory, const Array& array, bool wanted) {
+    if (!wanted) return nullptr;
+    std::byte* to = memory.take(bytes_of(array));
+    DeviceMemory::to_device(to, array.view().data, bytes_of(array));
+    return to;
+}
+
+void fetch_back(const Array& array, const void* from) {
+    if (from != nullptr) DeviceMemory::to_host(array.view().data, static_cast<const std::byte*>(from), bytes_of(array));
+}
+
+/// `row`, or the first of its type that takes the problem where it does not.
+const core::Kernel& taking(const core::Kernel& row, const core::Params& params) {
+    if (row.refuse(params).empty()) return row;
+    for (const core::Kernel& other : core::cuda_kernels()) {
+        if (other.missing_features().empty() && other.refuse(params).empty()) return other;
+    }
+    throw std::runtime_error("test: no row takes the problem");
+}
+
+}  // namespace
+
+Results run(const core::Kernel& row, const core::Problem& problem, Want want, int) {
+    static DeviceMemory memory;
+    core::Params params = mirror(problem.params, memory);
+    params.wants_index = want != Want::scores;
+    Results results = no_results(params, want);
+    core::Outputs outputs;
+    outputs.scores = take(memory, results.scores, true);
+    outputs.index = reinterpret_cast<std::int32_t*>(take(memory, results.index, want != Want::scores));
+    outputs.similarity = take(memory, results.similarity, want == Want::all);
+    const core::Kernel& chosen = taking(row, params);
+    const std::size_t scratch = chosen.workspace(params, outputs);
+    if (scratch > 0) params.place.workspace = memory.take(scratch);
+    chosen.score(params, outputs);
+    const cudaError_t error = cudaDeviceSynchronize();
+    if (error != cudaSuccess) {
+        // Nothing after this would work: say where it happened, and end.
+        ADD_FAILURE() << chosen.name << ": " << cudaGetErrorString(error);
+        throw std::runtime_error(cudaGetErrorString(error));
+    }
+    fetch_back(results.scores, outputs.scores);
+    fetch_back(results.index, outputs.index);
+    fetch_back(results.similarity, outputs.similarity);
+    EXPECT_TRUE(memory.guards_hold()) << chosen.name << " wrote outside its outputs";
+    memory.give_back();
+    return results;
+}
+
+std::vector<const core::Kernel*> rows_for(DType dtype) {
+    std::vector<const core::Kernel*> rows;
+    for (const core::Kernel& row : core::cuda_kernels()) {
+        const bool takes = row.name.ends_with(std::string(".") + (dtype == DType::f16    ? "f16"
+                                                                  : dtype == DType::bf16 ? "bf16"
+                                                                  : dtype == DType::f32  ? "f32"
+                                                                                         : "none"));
+        if (takes && row.missing_features().empty()) rows.push_back(&row);
+    }
+    return rows;
+}
+
+}  // namespace rowmax::test
