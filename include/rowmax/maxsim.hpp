@@ -62,8 +62,8 @@ struct Options {
     /// Score cosines: inverse L2 norms (float32) multiply the similarities. A zero token stays zero.
     bool normalize = false;
     Precision precision = Precision::highest;
-    /// Check the contents of offsets and pair lists. Off, lies are clamped to the storage. Not read on CUDA: contents in
-    /// a device's memory are not looked at, and an absent max_seqlen counts as the length of the storage.
+    /// Check the contents of offsets and pair lists. Off, lies are clamped to the storage. Not read on CUDA: contents
+    /// in a device's memory are not looked at, and an absent max_seqlen counts as the length of the storage.
     bool validate = true;
     /// Threads to use; 0 means ROWMAX_THREADS, or else all cores. Results do not depend on it.
     int threads = 0;

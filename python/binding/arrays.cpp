@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "core/registry.hpp"
 #include "rowmax/error.hpp"
 
 namespace rowmax::python {
@@ -100,10 +101,17 @@ void check_ndim(std::int64_t ndim, const char* name) {
                                                       static_cast<int>(TensorView::max_ndim)));
 }
 
-void check_device(nb::dlpack::device device, const char* name) {
+/// The CUDA device of an array, -1 for the CPU.
+int device_of(nb::dlpack::device device, const char* name, bool allowed) {
     const auto type = device.device_type;
-    if (type == nb::device::cpu::value || type == nb::device::cuda_host::value) return;
+    if (type == nb::device::cpu::value || type == nb::device::cuda_host::value) return -1;
     if (type == nb::device::cuda::value || type == nb::device::cuda_managed::value) {
+        if (!core::cuda_kernels().empty()) {
+            if (allowed) return device.device_id;
+            throw Error(ErrorCode::not_implemented,
+                        fmt::format("{} is on CUDA device {}: this function reads only the CPU's memory", name,
+                                    device.device_id));
+        }
         throw Error(ErrorCode::not_implemented,
                     fmt::format("{} is on CUDA device {}, but this build of rowmax has no CUDA kernels: move it to "
                                 "the CPU",
@@ -220,7 +228,7 @@ bool Array::read_dlpack(const Argument& argument) {
 }
 
 void Array::view_dlpack(const nb::dlpack::dltensor& tensor, const Argument& argument) {
-    check_device(tensor.device, argument.name);
+    cuda = device_of(tensor.device, argument.name, argument.may_be_on_device);
     check_ndim(tensor.ndim, argument.name);
     const auto rank = static_cast<std::size_t>(tensor.ndim);
     const std::byte* data = static_cast<const std::byte*>(tensor.data) + tensor.byte_offset;

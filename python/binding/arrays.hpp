@@ -27,6 +27,7 @@ struct Argument {
     const char* name;
     Role role;
     bool bits_are_bfloat16 = false;
+    bool may_be_on_device = false;  ///< the caller looks where it is; everybody else reads it on the CPU
 };
 
 /// Holds what keeps the memory of a view alive: a buffer, a DLPack tensor or a copy. Not movable, since a buffer may
@@ -42,6 +43,7 @@ class Array {
     void read(const Argument& argument);
 
     TensorView view;
+    int cuda = -1;  ///< the CUDA device it lies on; -1: the CPU
 
   private:
     bool read_exchange(const Argument& argument);

@@ -53,7 +53,8 @@ void fill_inverse_grid(nb::handle index, std::int64_t destinations, nb::handle r
 
 void define_request(nb::module_& m) {
     nb::class_<Request>(m, "Request")
-        .def(nb::init<nb::handle, nb::handle, std::string_view, const nb::dict&>())
+        .def(nb::init<nb::handle, nb::handle, std::string_view, const nb::dict&, std::uintptr_t, nb::handle>(),
+             nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg() = 0, nb::arg().none() = nb::none())
         .def("result", &Request::result)
         .def("score", &Request::score, nb::arg("scores"), nb::arg("index").none() = nb::none(),
              nb::arg("similarity").none() = nb::none())

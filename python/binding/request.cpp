@@ -62,13 +62,15 @@ std::string text(std::string_view name, nb::handle value) {
 }
 
 TensorView result_view(Array& array, nb::handle object, const char* name) {
-    array.read({object, name, Role::result});
+    array.read({object, name, Role::result, false, true});
     return array.view;
 }
 
 }  // namespace
 
-Request::Request(nb::handle q, nb::handle d, std::string_view pairing, const nb::dict& extras) {
+Request::Request(nb::handle q, nb::handle d, std::string_view pairing, const nb::dict& extras, std::uintptr_t stream,
+                 nb::handle scratch)
+    : scratch_(nb::borrow(scratch)) {
     std::string dtype;
     if (extras.size() != 0) {
         if (extras.contains("dtype")) dtype = text("dtype", extras["dtype"]);
@@ -76,8 +78,38 @@ Request::Request(nb::handle q, nb::handle d, std::string_view pairing, const nb:
     }
     request_.pairing = pairing_named(pairing);
     request_.options.kernel = kernel_;
-    read_tokens(q_, {q, "Q", Role::tokens, dtype == "bfloat16"}, request_.q.tokens, dtype);
-    read_tokens(d_, {d, "D", Role::tokens, dtype == "bfloat16"}, request_.d.tokens, dtype);
+    read_tokens(q_, {q, "Q", Role::tokens, dtype == "bfloat16", true}, request_.q.tokens, dtype);
+    read_tokens(d_, {d, "D", Role::tokens, dtype == "bfloat16", true}, request_.d.tokens, dtype);
+    request_.options.device.stream = reinterpret_cast<void*>(stream);
+    choose_device();
+}
+
+// Everything lies where Q does.
+void Request::choose_device() {
+    check_device(d_, "D");
+    for (std::size_t i = 0; i < others_.size(); ++i) check_device(*others_[i], names_[i]);
+    if (q_.cuda < 0) return;
+    Device& device = request_.options.device;
+    device.kind = Device::Kind::cuda;
+    device.ordinal = q_.cuda;
+    if (scratch_.is_none()) return;
+    device.allocate = &Request::allocate;
+    device.context = this;
+}
+
+void Request::check_device(const Array& array, const char* name) const {
+    if (!array.view.given() || array.cuda == q_.cuda) return;
+    const auto place = [](int cuda) { return cuda < 0 ? std::string("the CPU") : fmt::format("CUDA device {}", cuda); };
+    throw Error(ErrorCode::invalid_type,
+                fmt::format("Q is on {} but {} is on {}: move one of them", place(q_.cuda), name, place(array.cuda)));
+}
+
+// Called while the interpreter's lock is free.
+void* Request::allocate(void* request, std::size_t bytes) {
+    const nb::gil_scoped_acquire locked;
+    auto& self = *static_cast<Request*>(request);
+    self.scratch_array_.read({self.scratch_(bytes), "scratch", Role::mask, false, true});
+    return self.scratch_array_.view.data;
 }
 
 void Request::read_tokens(Array& array, const Argument& argument, TensorView& view, std::string_view dtype) {
@@ -130,7 +162,8 @@ bool Request::read_array(std::string_view name, nb::handle value) {
     const Slot* slot = std::find_if(std::begin(slots), std::end(slots), [&](const Slot& s) { return name == s.name; });
     if (slot == std::end(slots)) return false;
     Array& array = *others_.emplace_back(std::make_unique<Array>());
-    array.read({value, slot->name, slot->role});
+    array.read({value, slot->name, slot->role, false, true});
+    names_.push_back(slot->name);
     *slot->view = array.view;
     return true;
 }
@@ -144,6 +177,8 @@ void Request::score(nb::handle scores, nb::handle index, nb::handle similarity) 
     Array out[3];
     const ScoreOutputs outputs{result_view(out[0], scores, "out"), result_view(out[1], index, "index"),
                                result_view(out[2], similarity, "similarity")};
+    const char* names[] = {"out", "index", "similarity"};
+    for (int i = 0; i < 3; ++i) check_device(out[i], names[i]);
     nb::gil_scoped_release unlocked;
     rowmax::score(request_, outputs);
 }
@@ -151,8 +186,8 @@ void Request::score(nb::handle scores, nb::handle index, nb::handle similarity) 
 void Request::backward(nb::handle index, nb::handle grad_scores, nb::handle grad_q, nb::handle grad_d) const {
     Array in[2];
     Array out[2];
-    in[0].read({index, "index", Role::integers});
-    in[1].read({grad_scores, "grad_scores", Role::tokens});
+    in[0].read({index, "index", Role::integers, false, true});
+    in[1].read({grad_scores, "grad_scores", Role::tokens, false, true});
     const TensorView q = result_view(out[0], grad_q, "grad_q");
     const TensorView d = result_view(out[1], grad_d, "grad_d");
     nb::gil_scoped_release unlocked;
@@ -167,6 +202,7 @@ void Request::topk(std::int64_t k, std::int64_t chunk, nb::handle scores, nb::ha
     Array out[2];
     const TensorView best = result_view(out[0], scores, "out scores");
     const TensorView documents = result_view(out[1], index, "out index");
+    for (const Array& array : out) check_device(array, "out");
     nb::gil_scoped_release unlocked;
     rowmax::topk(request_.q, request_.d, k, chunk, request_.options, best, documents);
 }

@@ -13,10 +13,12 @@
 namespace rowmax::python {
 
 /// A ScoreRequest over Python arrays. `extras` holds what a call gave beyond Q and D, by the names of the C++
-/// members or of the Python arguments: q_mask, cu_seqlens_d, normalize, threads, ...
+/// members or of the Python arguments: q_mask, cu_seqlens_d, normalize, threads, ... For arrays on a CUDA device,
+/// `stream` is the one that work goes to, and `scratch` makes arrays of so many bytes there.
 class Request {
   public:
-    Request(nb::handle q, nb::handle d, std::string_view pairing, const nb::dict& extras);
+    Request(nb::handle q, nb::handle d, std::string_view pairing, const nb::dict& extras, std::uintptr_t stream,
+            nb::handle scratch);
 
     /// (shape of the scores, shape of index and similarity, name of the scores' type)
     [[nodiscard]] nb::tuple result() const;
@@ -33,12 +35,18 @@ class Request {
     void read_tokens(Array& array, const Argument& argument, TensorView& view, std::string_view dtype);
     void read_extra(std::string_view name, nb::handle value);
     bool read_array(std::string_view name, nb::handle value);
+    void choose_device();
+    void check_device(const Array& array, const char* name) const;
+    static void* allocate(void* request, std::size_t bytes);
 
     ScoreRequest request_;
     std::string kernel_;
+    nb::object scratch_;
+    mutable Array scratch_array_;
     Array q_;
     Array d_;
     std::vector<std::unique_ptr<Array>> others_;
+    std::vector<const char*> names_;  ///< of others_
 };
 
 }  // namespace rowmax::python

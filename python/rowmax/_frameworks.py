@@ -24,8 +24,8 @@ class Framework(ABC):
     name: str
 
     @abstractmethod
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        """A new array on the CPU that the native module can fill."""
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        """A new array that the native module can fill, where `like` is."""
 
     def finished(self, array: Any) -> Any:
         """The filled array as the caller gets it."""
@@ -49,11 +49,11 @@ class Framework(ABC):
             request.score(scores, index)
             return out
         shape, index_shape, dtype = request.result()
-        scores = self.empty(shape, dtype)
+        scores = self.empty(shape, dtype, Q)
         if not return_index:
             request.score(scores)
             return self.finished(scores)
-        index = self.empty(index_shape, "int32")
+        index = self.empty(index_shape, "int32", Q)
         request.score(scores, index)
         return self.finished(scores), self.finished(index)
 
@@ -68,8 +68,8 @@ class Framework(ABC):
             best = [array[None] if one_query else array for array in self.split_out(out, True)]
             request.topk(k, chunk, *best)
             return out
-        scores = self.empty(shape, request.result()[2])
-        index = self.empty(shape, "int64")
+        scores = self.empty(shape, request.result()[2], Q)
+        index = self.empty(shape, "int64", Q)
         request.topk(k, chunk, scores, index)
         lead = shape[1:] if one_query else shape
         return self.finished(scores).reshape(lead), self.finished(index).reshape(lead)
@@ -80,16 +80,16 @@ class Framework(ABC):
         shape, token_shape, dtype = request.result()
         index, similarity = self.split_out(out, True, "(index, similarity)")
         if out is None:
-            index, similarity = self.empty(token_shape, "int32"), self.empty(token_shape, dtype)
-        request.score(self.empty(shape, dtype), index, similarity)
+            index, similarity = self.empty(token_shape, "int32", Q), self.empty(token_shape, dtype, Q)
+        request.score(self.empty(shape, dtype, Q), index, similarity)
         return (self.finished(index), self.finished(similarity)) if out is None else (index, similarity)
 
     def inverse_grid(self, index: Any, n: int, validate: bool, out: Any = None) -> tuple[Any, Any]:
         """(row_ptr, source) of an index of at most four dimensions."""
         row_ptr, source = self.split_out(out, True, "(row_ptr, source)")
         if out is None:
-            row_ptr = self.empty((*index.shape[:-1], n + 1), "int64")
-            source = self.empty(tuple(index.shape), "int64")
+            row_ptr = self.empty((*index.shape[:-1], n + 1), "int64", index)
+            source = self.empty(tuple(index.shape), "int64", index)
         invert(index, n, row_ptr, source, validate)
         return (self.finished(row_ptr), self.finished(source)) if out is None else (row_ptr, source)
 
@@ -113,7 +113,7 @@ class Framework(ABC):
 class NumpyFramework(Framework):
     name = "numpy"
 
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         return np.empty(shape, dtype)
 
 

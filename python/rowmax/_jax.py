@@ -13,7 +13,7 @@ from rowmax._frameworks import Framework
 class JaxFramework(Framework):
     name = "jax"
 
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         return np.empty(shape, dtype)
 
     def finished(self, array: Any) -> Any:

@@ -27,7 +27,9 @@ class KernelInfo:
 class Request:
     """One call: the arrays it reads, and the operators that run on them."""
 
-    def __init__(self, Q: Any, D: Any, pairing: str, extras: dict[str, Any], /) -> None: ...
+    def __init__(
+        self, Q: Any, D: Any, pairing: str, extras: dict[str, Any], stream: int = 0, scratch: Any = None, /
+    ) -> None: ...
     def result(self) -> tuple[tuple[int, ...], tuple[int, ...], str]:
         """(shape of the scores, shape of index and similarity, the scores' type)"""
     def score(self, scores: Any, index: Any = None, similarity: Any = None) -> None: ...

@@ -19,8 +19,8 @@ from rowmax import _native
 from rowmax._frameworks import Extras, Framework
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64, "int32": torch.int32, "int64": torch.int64}
-_CPU = torch.device("cpu")
 _PLAIN = (Tensor, torch.nn.Parameter)
+NUMBERS = ("q_mask", "d_mask", "cu_seqlens_q", "cu_seqlens_d", "offsets", "lengths", "pair_q", "pair_d")
 
 # Since torch 2.10 the native module reads tensors without calling back into Python.
 _exchange = getattr(Tensor, "__dlpack_c_exchange_api__", None)
@@ -30,9 +30,9 @@ _reads_tensors = _exchange is not None and _native.use_exchange_api(Tensor, _exc
 class TorchFramework(Framework):
     name = "torch"
 
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         # Not on the default device. Separate sizes are parsed in half the time of a tuple.
-        return torch.empty(*(shape or ((),)), dtype=_DTYPES[dtype], device=_CPU)
+        return torch.empty(*(shape or ((),)), dtype=_DTYPES[dtype], device=like.device)
 
     def adopted(self, array: Any) -> Any:
         bits = array.view("uint16") if array.dtype.name == "bfloat16" else array
@@ -46,7 +46,15 @@ class TorchFramework(Framework):
             Q, D = Q.detach(), D.detach()
         if Q.is_neg() or D.is_neg():  # the imaginary part of a conjugate: the memory holds the values' opposites
             Q, D = Q.resolve_neg(), D.resolve_neg()
-        return _native.Request(Q, D, pairing, extras)
+        if not Q.is_cuda:
+            return _native.Request(Q, D, pairing, extras)
+        device = Q.device
+        stream = torch.cuda.current_stream(device).cuda_stream
+
+        def scratch(size: int) -> Tensor:
+            return torch.empty(size, dtype=torch.uint8, device=device)
+
+        return _native.Request(_readable(Q), _readable(D), pairing, _on_device(extras, device), stream, scratch)
 
     def score(
         self, Q: Any, D: Any, pairing: str, extras: Extras, return_index: bool = False, out: Any = None,
@@ -118,9 +126,22 @@ def _as_computed(Q: Tensor, D: Tensor, extras: Extras) -> tuple[Tensor, Tensor]:
     if "dtype" in extras:
         dtype = extras.pop("dtype")
         Q, D = _read_as(Q, "Q", dtype), _read_as(D, "D", dtype)
-    if is_autocast_enabled("cpu"):
+    if is_autocast_enabled(Q.device.type):
         Q, D = _autocast(Q), _autocast(D)
     return Q, D
+
+
+def _readable(tensor: Tensor) -> Tensor:
+    """The tensor itself where a kernel on its device can read it in place."""
+    return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] <= 1 else tensor.contiguous()
+
+
+def _on_device(extras: Extras, device: torch.device) -> Extras:
+    """Lists and arrays of numbers that were written out are moved; tensors are where the caller put them."""
+    return {
+        name: torch.as_tensor(value, device=device) if name in NUMBERS and not isinstance(value, Tensor) else value
+        for name, value in extras.items()
+    }
 
 
 def _differentiable(Q: Tensor, D: Tensor, out: Any) -> bool:
@@ -163,7 +184,7 @@ def _read_as(tensor: Tensor, name: str, dtype: str) -> Tensor:
 
 def _autocast(tensor: Tensor) -> Tensor:
     casts = tensor.is_floating_point() and tensor.dtype is not torch.float64
-    return tensor.to(torch.get_autocast_dtype("cpu")) if casts else tensor
+    return tensor.to(torch.get_autocast_dtype(tensor.device.type)) if casts else tensor
 
 
 def _needs_dispatcher(*tensors: Tensor) -> bool:
@@ -248,8 +269,8 @@ def gradients(
     """Gradients of sum(grad_scores * scores) for Q and D, only the wanted ones; `index` None: found again."""
     if index is None:
         _, index = Framework.score(TORCH, Q, D, pairing, extras, True)
-    grad_q = torch.empty(Q.shape, dtype=Q.dtype, device=_CPU) if for_q else None
-    grad_d = torch.empty(D.shape, dtype=D.dtype, device=_CPU) if for_d else None
+    grad_q = torch.empty(Q.shape, dtype=Q.dtype, device=Q.device) if for_q else None
+    grad_d = torch.empty(D.shape, dtype=D.dtype, device=D.device) if for_d else None
     TORCH.request(Q, D, pairing, extras).backward(index, grad_scores.contiguous(), grad_q, grad_d)
     return grad_q, grad_d
 

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from rowmax._frameworks import Extras, Framework
+from rowmax._torch import NUMBERS as _TENSORS
 from rowmax._torch import TORCH, gradients, refuse_double_backward
 
-_TENSORS = ("q_mask", "d_mask", "cu_seqlens_q", "cu_seqlens_d", "offsets", "lengths", "pair_q", "pair_d")
 _SCALARS: Extras = {
     "max_seqlen_q": -1, "max_seqlen_d": -1, "normalize": False, "precision": "highest", "validate": True, "threads": 0,
     "kernel": "",
@@ -82,31 +82,31 @@ def deliver(first: Tensor, second: Tensor, both: bool, out: Any) -> Any:
     return out
 
 
-# The CPU implementations.
+# The implementations, the same for memory of every kind.
 
 
-def _score_cpu(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
+def _score(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
     *arguments, want_index = rest
     result = Framework.score(TORCH, Q, D, pairing, _extras(tuple(arguments)), want_index)
     return result if want_index else (result, Q.new_empty(0, dtype=torch.int32))
 
 
-def _backward_cpu(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
+def _backward(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
     *arguments, index, grad_scores, for_q, for_d = rest
     grad_q, grad_d = gradients(Q, D, pairing, _extras(tuple(arguments)), index, grad_scores, for_q, for_d)
     return grad_q if for_q else Q.new_empty(0), grad_d if for_d else D.new_empty(0)
 
 
-def _topk_cpu(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
+def _topk(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
     *arguments, k, chunk = rest
     return Framework.topk(TORCH, Q, D, k, chunk, _extras(tuple(arguments)))
 
 
-def _explain_cpu(Q: Tensor, D: Tensor, pairing: str, *arguments: Any) -> tuple[Tensor, Tensor]:
+def _explain(Q: Tensor, D: Tensor, pairing: str, *arguments: Any) -> tuple[Tensor, Tensor]:
     return Framework.explain(TORCH, Q, D, pairing, _extras(arguments))
 
 
-def _grid_cpu(index: Tensor, n: int, validate: bool) -> tuple[Tensor, Tensor]:
+def _grid(index: Tensor, n: int, validate: bool) -> tuple[Tensor, Tensor]:
     return Framework.inverse_grid(TORCH, index, n, validate)
 
 
@@ -192,23 +192,24 @@ def _differentiate(ctx: Any, grad_scores: Tensor, _: Any) -> tuple[Any, ...]:
 
 def _register(name: str, schema: str, implementation: Any, fake: Any) -> None:
     torch.library.define(f"rowmax::{name}", schema, tags=(torch.Tag.pt2_compliant_tag,))
-    torch.library.impl(f"rowmax::{name}", "CPU", implementation)
+    for device in ("CPU", "CUDA"):
+        torch.library.impl(f"rowmax::{name}", device, implementation)
     torch.library.register_fake(f"rowmax::{name}", fake)
 
 
-_register("score", f"({_SCHEMA}, bool want_index) -> (Tensor, Tensor)", _score_cpu, _score_fake)
+_register("score", f"({_SCHEMA}, bool want_index) -> (Tensor, Tensor)", _score, _score_fake)
 _register(
     "score_backward",
     f"({_SCHEMA}, Tensor? index, Tensor grad_scores, bool for_q, bool for_d) -> (Tensor, Tensor)",
-    _backward_cpu,
+    _backward,
     _backward_fake,
 )
-_register("topk", f"({_SCHEMA}, int k, SymInt chunk) -> (Tensor, Tensor)", _topk_cpu, _topk_fake)
-_register("explain", f"({_SCHEMA}) -> (Tensor, Tensor)", _explain_cpu, _explain_fake)
+_register("topk", f"({_SCHEMA}, int k, SymInt chunk) -> (Tensor, Tensor)", _topk, _topk_fake)
+_register("explain", f"({_SCHEMA}) -> (Tensor, Tensor)", _explain, _explain_fake)
 _register(
     "inverse_grid",
     "(Tensor index, SymInt num_destinations, bool validate) -> (Tensor, Tensor)",
-    _grid_cpu,
+    _grid,
     _grid_fake,
 )
 torch.library.register_autograd("rowmax::score", _differentiate, setup_context=_save)

@@ -68,7 +68,8 @@ void run_topk(const Problem& problem, const core::Kernel& row, std::int64_t k, s
 }
 
 // Scratch memory for a call on a device, where the caller hands it out.
-void place_workspace(core::Params& params, const core::Kernel& row, const core::Outputs& outputs, const Device& device) {
+void place_workspace(core::Params& params, const core::Kernel& row, const core::Outputs& outputs,
+                     const Device& device) {
     if (row.workspace == nullptr || device.allocate == nullptr) return;
     const std::size_t bytes = row.workspace(params, outputs);
     if (bytes == 0) return;
@@ -125,6 +126,7 @@ void topk(const TokenSet& q, const TokenSet& d, std::int64_t k, std::int64_t chu
     const core::NamedView written[] = {{"scores", scores}, {"index", index}};
     core::check_disjoint(written, request);
     if (kept == 0 || problem.params.q.count == 0) return;
+    if (problem.params.place.cuda) throw Error(ErrorCode::not_implemented, "top-k on a CUDA device");
     const core::Kernel& row = core::choose(problem.params, options.kernel);
     const std::int64_t step = chunk > 0 ? chunk : default_chunk(problem.params.q.count);
     const auto run = problem.shape.dtype == DType::f64 ? run_topk<double> : run_topk<float>;

@@ -60,10 +60,11 @@ void copy_elements(const TensorView& view, int dimension, const std::byte* from,
 
 TensorView copy_of(Copies& copies, const TensorView& view) {
     if (copies.on_device) {
-        refuse_view(ErrorCode::not_implemented,
-                    fmt::format("a view {} on a CUDA device whose last dimension is not contiguous, or whose base is not "
-                                "aligned to its type: copy it first",
-                                view.shape_text()));
+        refuse_view(
+            ErrorCode::not_implemented,
+            fmt::format("a view {} on a CUDA device whose last dimension is not contiguous, or whose base is not "
+                        "aligned to its type: copy it first",
+                        view.shape_text()));
     }
     copies.held.emplace_back(new std::byte[static_cast<std::size_t>(view.numel()) * size_of(view.dtype)]);
     std::byte* to = copies.held.back().get();

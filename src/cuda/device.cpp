@@ -81,8 +81,9 @@ const DeviceInfo& device_info(int ordinal) {
     static std::array<DeviceInfo, most_devices> infos;
     static std::array<std::once_flag, most_devices> once;
     if (ordinal < 0 || ordinal >= device_count()) {
-        throw Error(ErrorCode::device, fmt::format("there is no CUDA device {}: this machine has {}{}", ordinal,
-                                                   device_count(), device_problem().empty() ? "" : ", it lacks " + device_problem()));
+        throw Error(ErrorCode::device,
+                    fmt::format("there is no CUDA device {}: this machine has {}{}", ordinal, device_count(),
+                                device_problem().empty() ? "" : ", it lacks " + device_problem()));
     }
     const auto at = static_cast<std::size_t>(ordinal);
     std::call_once(once[at], [&] { infos[at] = read_info(ordinal); });
@@ -114,7 +115,8 @@ CurrentDevice::~CurrentDevice() {
     if (changed_) cudaSetDevice(before_);
 }
 
-Scratch::Scratch(void* given, std::size_t bytes, void* stream) : data_(static_cast<std::byte*>(given)), stream_(stream) {
+Scratch::Scratch(void* given, std::size_t bytes, void* stream)
+    : data_(static_cast<std::byte*>(given)), stream_(stream) {
     if (given != nullptr || bytes == 0) return;
     void* memory = nullptr;
     check(cudaMallocAsync(&memory, bytes, static_cast<cudaStream_t>(stream)), "scratch memory");

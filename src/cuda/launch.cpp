@@ -182,14 +182,16 @@ void score_portable(const KernelSet& kernels, const core::Params& params, const 
     place_workspace(params, choice.plan, scratch.data());
     const Arguments call = arguments_of(params, outputs, choice.plan);
     const std::int64_t most = std::int64_t{device.processors} * portable_blocks_each;
-    launch(choice.entry->function, {std::min(most, choice.plan.units()), portable_block_threads, 0}, params.place, &call);
+    launch(choice.entry->function, {std::min(most, choice.plan.units()), portable_block_threads, 0}, params.place,
+           &call);
     second_pass(call);
 }
 
 std::string refuse_tiled(const KernelSet& kernels, const core::Params& params) {
     const DeviceInfo& device = device_info(params.place.ordinal);
-    if (device.capability != 90) return fmt::format("compute capability 9.0 (device {} has {}.{})", params.place.ordinal,
-                                                    device.capability / 10, device.capability % 10);
+    if (device.capability != 90)
+        return fmt::format("compute capability 9.0 (device {} has {}.{})", params.place.ordinal, device.capability / 10,
+                           device.capability % 10);
     if (params.normalize) return "normalize";
     if (params.dim > tiled_dim_most) return fmt::format("d = {}, at most {}", params.dim, tiled_dim_most);
     const KernelEntry& entry = entry_for(kernels, params, true);
@@ -201,7 +203,8 @@ std::string refuse_tiled(const KernelSet& kernels, const core::Params& params) {
 
 void load_kernels(const DeviceInfo& info) {
     const auto load = [](const void* function, int shared_bytes) {
-        check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes), "loading kernels");
+        check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes),
+              "loading kernels");
     };
     for (const KernelSet& set : portable_sets()) {
         for (int i = 0; i < set.count; ++i) load(set.entries[i].function, 0);

@@ -69,20 +69,32 @@ std::size_t scratch(const core::Params& params, const core::Outputs& outputs) {
 
 template <DType Type, const auto& Entries>
 constexpr Kernel few(std::string_view name) {
-    return {name,    "cuda", "Hopper, up to 128 query rows: document tokens on the long side of wgmma", &missing<90, true>,
-            &refuse_few<Type, Entries>, &tiled<Entries>, nullptr, &scratch<Entries>};
+    return {name,
+            "cuda",
+            "Hopper, up to 128 query rows: document tokens on the long side of wgmma",
+            &missing<90, true>,
+            &refuse_few<Type, Entries>,
+            &tiled<Entries>,
+            nullptr,
+            &scratch<Entries>};
 }
 
 template <DType Type, const auto& Entries>
 constexpr Kernel many(std::string_view name) {
-    return {name,    "cuda", "Hopper, blocks of 256 query rows on the long side of wgmma", &missing<90, true>,
-            &refuse_many<Type, Entries>, &tiled<Entries>, nullptr, &scratch<Entries>};
+    return {name,
+            "cuda",
+            "Hopper, blocks of 256 query rows on the long side of wgmma",
+            &missing<90, true>,
+            &refuse_many<Type, Entries>,
+            &tiled<Entries>,
+            nullptr,
+            &scratch<Entries>};
 }
 
 template <DType Type, const auto& Entries>
 constexpr Kernel portable(std::string_view name, std::string_view description) {
-    return {name, "cuda", description, &missing<80, false>, &refuse_portable<Type, Entries>, &any<Entries>, nullptr,
-            &scratch<Entries>};
+    return {name,          "cuda",  description,      &missing<80, false>, &refuse_portable<Type, Entries>,
+            &any<Entries>, nullptr, &scratch<Entries>};
 }
 
 constexpr Kernel rows[] = {

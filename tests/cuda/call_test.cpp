@@ -38,8 +38,8 @@ class Calls : public ::testing::Test {
 
     /// A request of `lq` query tokens whose arrays lie on the GPU.
     ScoreRequest request(std::int64_t lq, std::int64_t ld) {
-        sample_ = std::make_unique<Sample>(Shape{Layout::cross, DType::f16, queries, documents, lq, ld, 64, false, false, 3},
-                                           small_integers(64));
+        sample_ = std::make_unique<Sample>(
+            Shape{Layout::cross, DType::f16, queries, documents, lq, ld, 64, false, false, 3}, small_integers(64));
         ScoreRequest request = sample_->request;
         request.q.tokens.data = moved(request.q.tokens);
         request.d.tokens.data = moved(request.d.tokens);
@@ -58,12 +58,15 @@ class Calls : public ::testing::Test {
         return {memory_.take(queries * documents * sizeof(float)), DType::f32, {queries, documents}};
     }
 
-    std::vector<double> truth() const { return core::reference::score(core::make_problem(sample_->request).params).scores; }
+    std::vector<double> truth() const {
+        return core::reference::score(core::make_problem(sample_->request).params).scores;
+    }
 
     std::vector<double> fetched(const TensorView& scores) {
         cudaStreamSynchronize(stream_);
         Array host(DType::f32, {queries, documents});
-        DeviceMemory::to_host(host.view().data, static_cast<std::byte*>(scores.data), queries * documents * sizeof(float));
+        DeviceMemory::to_host(host.view().data, static_cast<std::byte*>(scores.data),
+                              queries * documents * sizeof(float));
         return host.values();
     }
 
@@ -114,14 +117,17 @@ TEST_F(Calls, AGraphReplaysOnNewData) {
             score(r, {scores, {}, {}});
             ASSERT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
             ASSERT_EQ(cudaGraphInstantiate(&replay, graph, 0), cudaSuccess);
-            const Sample other(Shape{Layout::cross, DType::f16, queries, documents, lq, ld, 64, false, false, 4}, small_integers(64));
+            const Sample other(Shape{Layout::cross, DType::f16, queries, documents, lq, ld, 64, false, false, 4},
+                               small_integers(64));
             const TensorView d = other.request.d.tokens;
             cudaStreamSynchronize(stream_);
-            DeviceMemory::to_device(static_cast<std::byte*>(r.d.tokens.data), d.data, static_cast<std::size_t>(d.numel()) * 2);
+            DeviceMemory::to_device(static_cast<std::byte*>(r.d.tokens.data), d.data,
+                                    static_cast<std::size_t>(d.numel()) * 2);
             cudaGraphLaunch(replay, stream_);
             ScoreRequest mixed = sample_->request;
             mixed.d.tokens = d;
-            EXPECT_EQ(fetched(scores), core::reference::score(core::make_problem(mixed).params).scores) << lq << " " << ld;
+            EXPECT_EQ(fetched(scores), core::reference::score(core::make_problem(mixed).params).scores)
+                << lq << " " << ld;
             cudaGraphExecDestroy(replay);
             cudaGraphDestroy(graph);
         }
@@ -130,7 +136,8 @@ TEST_F(Calls, AGraphReplaysOnNewData) {
 
 TEST_F(Calls, MemoryOfTheCpuIsNotTakenForTheDevices) {
     const ScoreRequest r = request(8, 8);
-    for (const KernelInfo& row : explain_dispatch(r)) EXPECT_EQ(row.chosen, row.name == "cuda.sm90.few.f16") << row.name;
+    for (const KernelInfo& row : explain_dispatch(r))
+        EXPECT_EQ(row.chosen, row.name == "cuda.sm90.few.f16") << row.name;
     for (const KernelInfo& row : explain_dispatch(sample_->request)) {
         if (row.backend != "cuda") continue;
         EXPECT_EQ(row.refusal, "memory of the CPU");

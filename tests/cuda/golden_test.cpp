@@ -1,5 +1,5 @@
-// tests/data/golden.json on every row of the GPU's table; and once more with the dimension filled up with zeros, so that
-// the rows that need aligned tokens take part.
+// tests/data/golden.json on every row of the GPU's table; and once more with the dimension filled up with zeros, so
+// that the rows that need aligned tokens take part.
 #include "support/golden.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,8 @@ Array widened(const Array& tokens, std::int64_t dim) {
     std::vector<double> values;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
         values.push_back(tokens[i]);
-        if ((static_cast<std::int64_t>(i) + 1) % old == 0) values.resize(values.size() + static_cast<std::size_t>(dim - old), 0);
+        if ((static_cast<std::int64_t>(i) + 1) % old == 0)
+            values.resize(values.size() + static_cast<std::size_t>(dim - old), 0);
     }
     std::vector<std::int64_t> shape(view.shape.begin(), view.shape.begin() + view.ndim);
     shape.back() = dim;

@@ -44,7 +44,8 @@ TEST(Plan, EveryPairAndRowHasOnePlace) {
             SCOPED_TRACE(::testing::PrintToString(shape));
             const Sample sample(shape, normal());
             const core::Problem problem = core::make_problem(sample.request);
-            for (const int rows : {32, 64, 128, 256}) expect_partition(problem.params, cuda::make_plan(problem.params, rows, 132));
+            for (const int rows : {32, 64, 128, 256})
+                expect_partition(problem.params, cuda::make_plan(problem.params, rows, 132));
         }
     }
 }
@@ -71,7 +72,8 @@ TEST(Tuning, RingsFitSharedMemory) {
         for (const int rows : {32, 64, 128, 256}) {
             const int slots = cuda::ring_slots(dim, rows, 20000, hopper);
             EXPECT_GE(slots, cuda::ring_slots_least) << dim << " " << rows;
-            EXPECT_LE(slots * cuda::ring_slot_bytes + cuda::slots_of_dim(dim) * rows * cuda::query_slot_bytes + 21024, hopper);
+            EXPECT_LE(slots * cuda::ring_slot_bytes + cuda::slots_of_dim(dim) * rows * cuda::query_slot_bytes + 21024,
+                      hopper);
         }
     }
     EXPECT_EQ(cuda::ring_slots(256, 256, 20000, 100 * 1024), 0);

@@ -56,8 +56,8 @@ TEST_P(Tiles, OddLengths) {
         const auto one_of = [&](const auto& list) { return list[random() % std::size(list)]; };
         const std::int64_t queries = 1 + random() % 4;
         const std::int64_t documents = 1 + random() % 7;
-        expect_exact({layout, dtype, queries, documents, one_of(lqs), one_of(lds), one_of(dims), random() % 2 == 0, false,
-                      static_cast<unsigned>(i)});
+        expect_exact({layout, dtype, queries, documents, one_of(lqs), one_of(lds), one_of(dims), random() % 2 == 0,
+                      false, static_cast<unsigned>(i)});
     }
 }
 

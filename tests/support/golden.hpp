@@ -24,7 +24,8 @@ inline double number(const json& value) {
     return value == "inf" ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
 }
 
-inline void flatten(const json& value, std::size_t depth, std::vector<std::int64_t>& shape, std::vector<double>& values) {
+inline void flatten(const json& value, std::size_t depth, std::vector<std::int64_t>& shape,
+                    std::vector<double>& values) {
     if (!value.is_array()) return values.push_back(number(value));
     if (shape.size() <= depth) shape.push_back(static_cast<std::int64_t>(value.size()));
     for (const json& inner : value) flatten(inner, depth + 1, shape, values);

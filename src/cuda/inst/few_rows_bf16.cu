@@ -14,6 +14,6 @@ KernelEntry entry() {
 }  // namespace
 
 const KernelEntry few_rows_bf16[6] = {entry<32, false>(), entry<32, true>(),   entry<64, false>(),
-                                     entry<64, true>(),  entry<128, false>(), entry<128, true>()};
+                                      entry<64, true>(),  entry<128, false>(), entry<128, true>()};
 
 }  // namespace rowmax::cuda

@@ -6,8 +6,8 @@
 //   empty   barrier of a slot: one arrival of every warp that reads it
 //
 // Tiles start at the document's first token (of the part), and only the boxes of 32 tokens that hold kept ones are
-// loaded. What a tile holds is said in its first slot: tiles without kept tokens are left out, unless they begin or end a
-// unit, which the readers must hear of.
+// loaded. What a tile holds is said in its first slot: tiles without kept tokens are left out, unless they begin or end
+// a unit, which the readers must hear of.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ inline constexpr int most_stages = 12;
 struct alignas(16) Tile {
     std::uint32_t keep[boxes_of_tile];  ///< bit t: token t of the box is kept
     Unit unit;
-    std::int32_t base;  ///< the tile's first token, counted from the document's first
+    std::int32_t base;   ///< the tile's first token, counted from the document's first
     std::int32_t boxes;  ///< loaded: 0 to 4
     std::int32_t first;  ///< of its unit
     std::int32_t last;
@@ -99,7 +99,8 @@ class DocumentProducer {
                 core::Segment segment;
                 segment.length = from_lane(document.length, i);
                 segment.mask_offset = from_lane(document.mask_offset, i);
-                const BoxCorner at{0, from_lane(corner.token, i), from_lane(corner.inner, i), from_lane(corner.outer, i)};
+                const BoxCorner at{0, from_lane(corner.token, i), from_lane(corner.inner, i),
+                                   from_lane(corner.outer, i)};
                 send_unit(unit, segment, at);
             }
         }
@@ -150,7 +151,8 @@ class DocumentProducer {
 
     __device__ __forceinline__ void send(const Tile& tile, BoxCorner at) {
         const int stages = arguments_.call.stages;
-        const int slots = tile.boxes == 0 ? 1 : static_cast<int>((arguments_.call.params.dim + slot_dims - 1) / slot_dims);
+        const int slots =
+            tile.boxes == 0 ? 1 : static_cast<int>((arguments_.call.params.dim + slot_dims - 1) / slot_dims);
         for (int s = 0; s < slots; ++s) {
             if (lane_ == 0) {
                 // The first pass over the ring finds every slot empty.

@@ -2,7 +2,8 @@
 //
 //   document tile  128 tokens (M)  x  query rows N  ->  one maximum a column
 //
-//   warps 0..3, 4..7   two warpgroups: each multiplies 64 of a tile's tokens with all query rows and keeps, in registers,
+//   warps 0..3, 4..7   two warpgroups: each multiplies 64 of a tile's tokens with all query rows and keeps, in
+//   registers,
 //                      the maxima of its own tokens; at the unit's end its warps leave them in `maxima`
 //   warp 8             fills the ring of document tiles (document_ring.cuh)
 //   warp 9             joins the eight warps' maxima, adds them up, writes the scores
@@ -150,7 +151,8 @@ class FewRowsReader {
     __device__ __forceinline__ void fold(std::uint32_t keep, int token) {
         if (keep == 0xffffU) {
 #pragma unroll
-            for (int c = 0; c < columns_of_thread; ++c) take(best_[c], sum_[c / 2 * 4 + c % 2], sum_[c / 2 * 4 + c % 2 + 2], token);
+            for (int c = 0; c < columns_of_thread; ++c)
+                take(best_[c], sum_[c / 2 * 4 + c % 2], sum_[c / 2 * 4 + c % 2 + 2], token);
             return;
         }
         const bool keeps_a = (keep >> (lane_ / 4) & 1U) != 0;
@@ -229,7 +231,8 @@ class FewRowsWriter {
   public:
     using Control = FewRowsControl<Columns, Indexed>;
 
-    __device__ __forceinline__ FewRowsWriter(Control& control, const Arguments& call) : control_(control), call_(call) {}
+    __device__ __forceinline__ FewRowsWriter(Control& control, const Arguments& call)
+        : control_(control), call_(call) {}
 
     __device__ __forceinline__ void run() {
         for (;;) {
@@ -285,8 +288,8 @@ class FewRowsWriter {
 /// Bytes of shared memory besides the ring's slots; 1024 to align it.
 template <int Columns, bool Indexed>
 constexpr int few_rows_bytes(std::int64_t dim) {
-    return slots_of_token(dim) * Columns * row_bytes +
-           static_cast<int>(sizeof(FewRowsControl<Columns, Indexed>)) + 1024;
+    return slots_of_token(dim) * Columns * row_bytes + static_cast<int>(sizeof(FewRowsControl<Columns, Indexed>)) +
+           1024;
 }
 
 template <TokenType Type, int Columns, bool Indexed>

@@ -2,7 +2,8 @@
 //
 //   query rows 256 (M, four tiles of 64)  x  document tile 128 tokens (N)  ->  one maximum a row
 //
-//   warps 0..3, 4..7   two warpgroups: the first takes row tiles 0 and 2, the second 1 and 3. Each multiplies a document
+//   warps 0..3, 4..7   two warpgroups: the first takes row tiles 0 and 2, the second 1 and 3. Each multiplies a
+//   document
 //                      tile, then folds it into the rows' maxima in registers, while the other multiplies.
 //   warp 8             fills the ring of document tiles (document_ring.cuh)
 //   warp 9             adds up the sums of octs that the warps leave in `octs`, writes the scores
@@ -154,8 +155,8 @@ class ManyRowsReader {
         for (int step = 0; step < 4; ++step) {
 #pragma unroll
             for (int i = 0; i < RowTiles; ++i) {
-                multiply<Type>(products[i].value, advance(rows + i * (128 * row_bytes >> 4), step), advance(tokens, step),
-                               Add || step > 0);
+                multiply<Type>(products[i].value, advance(rows + i * (128 * row_bytes >> 4), step),
+                               advance(tokens, step), Add || step > 0);
             }
         }
         close_multiply_group();
@@ -248,7 +249,8 @@ __global__ void __launch_bounds__(tiled_threads, 1) many_rows(const __grid_const
     std::byte* slots = aligned_slots(memory);
     const Arguments& call = arguments.call;
     std::byte* queries = slots + call.stages * slot_bytes;
-    auto& control = *reinterpret_cast<ManyRowsControl*>(queries + slots_of_token(call.params.dim) * many_rows_block * row_bytes);
+    auto& control =
+        *reinterpret_cast<ManyRowsControl*>(queries + slots_of_token(call.params.dim) * many_rows_block * row_bytes);
     if (threadIdx.x == 0) {
         init_ring(control.ring, slots, call.stages, reading_warps);
         for (int b = 0; b < ManyRowsControl::buffers; ++b) {

@@ -1,5 +1,5 @@
-// How a call is cut: query rows into blocks, documents into units, units among the blocks of the grid. Plain arithmetic,
-// the same on the host, which makes the plan, and on the device, which follows it.
+// How a call is cut: query rows into blocks, documents into units, units among the blocks of the grid. Plain
+// arithmetic, the same on the host, which makes the plan, and on the device, which follows it.
 //
 //   rows     Query tokens. An item's tokens take whole groups of 8 rows (octs), padded.
 //   block    The rows that a thread block holds at once: several short queries, or a piece of a long one.
@@ -55,8 +55,7 @@ constexpr std::int64_t document_of(const core::Params& params, const Plan& plan,
     switch (params.pairs.kind) {
         case core::PairKind::cross:
         case core::PairKind::zipped: return unit.item;
-        case core::PairKind::grouped:
-            return std::int64_t{unit.block / plan.blocks_per_query} * plan.width + unit.item;
+        case core::PairKind::grouped: return std::int64_t{unit.block / plan.blocks_per_query} * plan.width + unit.item;
         case core::PairKind::list: break;
     }
     return params.pairs.document(unit.item);
@@ -88,9 +87,9 @@ constexpr int first_position(const core::Params& params, const Plan& plan, const
 /// What row `row` of a block stands for.
 struct Row {
     std::int64_t query = 0;
-    int position = 0;      ///< in its query
+    int position = 0;       ///< in its query
     bool in_query = false;  ///< below Lq: it has a place in the index
-    bool kept = false;     ///< and it is a token that counts
+    bool kept = false;      ///< and it is a token that counts
     core::Segment segment;
 };
 

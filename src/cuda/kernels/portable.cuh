@@ -2,12 +2,12 @@
 //
 //   query rows 64 (four warps of 16)  x  document tile 64 tokens, in chunks of 128 bytes of the dimension
 //
-// Both sides' chunks pass through two buffers in shared memory, rows 144 bytes apart (no bank conflicts): while one chunk
-// is multiplied, the next is on its way. Half types multiply on tensor cores, in the same order as the kernels for Hopper,
-// float32 on the ordinary units.
+// Both sides' chunks pass through two buffers in shared memory, rows 144 bytes apart (no bank conflicts): while one
+// chunk is multiplied, the next is on its way. Half types multiply on tensor cores, in the same order as the kernels
+// for Hopper, float32 on the ordinary units.
 //
-// float32 products are added in runs of 16, the runs of 256 dimensions one by one, and the sums of these one by one: short
-// chains, which keep the error at a few units of the last place whatever the dimension and the signs.
+// float32 products are added in runs of 16, the runs of 256 dimensions one by one, and the sums of these one by one:
+// short chains, which keep the error at a few units of the last place whatever the dimension and the signs.
 #pragma once
 
 #include "cuda/kernels/products.cuh"
@@ -158,7 +158,9 @@ template <TokenType Type, bool Indexed>
 class PortableKernel {
   public:
     __device__ __forceinline__ PortableKernel(PortableMemory& memory, const Arguments& call)
-        : memory_(memory), call_(call), chunks_(static_cast<int>((call.params.dim + chunk_elements - 1) / chunk_elements)) {}
+        : memory_(memory),
+          call_(call),
+          chunks_(static_cast<int>((call.params.dim + chunk_elements - 1) / chunk_elements)) {}
 
     __device__ __forceinline__ void run() {
         const Share share = share_of(call_.params, call_.plan);
@@ -206,7 +208,8 @@ class PortableKernel {
         if ((keep[0] | keep[1]) == 0) return;
         if constexpr (Indexed) {
             if (!seen_) {
-                const int token = keep[0] != 0 ? __ffs(static_cast<int>(keep[0])) - 1 : __ffs(static_cast<int>(keep[1])) + 31;
+                const int token =
+                    keep[0] != 0 ? __ffs(static_cast<int>(keep[0])) - 1 : __ffs(static_cast<int>(keep[1])) + 31;
                 best_[0].token = best_[1].token = static_cast<std::int32_t>(base) + token;
             }
         }

@@ -31,7 +31,8 @@ __device__ __forceinline__ void fold_row(Maximum<false>& best, const Products<Co
         return (keep[c / 8] >> offset_of(c % 8) & 1U) != 0 ? products.at(row, c) : minus_infinity;
     };
 #pragma unroll
-    for (int c = 0; c < Columns / 4; c += 2) best.value = max_or_nan(best.value, max_or_nan(product(c), product(c + 1)));
+    for (int c = 0; c < Columns / 4; c += 2)
+        best.value = max_or_nan(best.value, max_or_nan(product(c), product(c + 1)));
 }
 
 template <int Columns, bool All>

@@ -1,4 +1,5 @@
-// What the two kernels for Hopper share: two warpgroups that read the ring, a warp that fills it, a warp that writes scores.
+// What the two kernels for Hopper share: two warpgroups that read the ring, a warp that fills it, a warp that writes
+// scores.
 #pragma once
 
 #include "cuda/kernels/document_ring.cuh"

@@ -16,8 +16,7 @@ __device__ __forceinline__ void write_row(const Arguments& call, const Unit& uni
     const std::int64_t pair = pair_of(call.params, call.plan, unit, row.query);
     if constexpr (Indexed) {
         if (call.plan.parts > 1) {
-            const std::int64_t at =
-                (pair * call.plan.parts + unit.part) * call.params.q.max_length + row.position;
+            const std::int64_t at = (pair * call.plan.parts + unit.part) * call.params.q.max_length + row.position;
             call.plan.part_maxima[at] = maximum.value;
             call.plan.part_index[at] = maximum.token;
             return;

@@ -84,8 +84,8 @@ class SumOfSquares {
         for (int i = 0; i < elements_of_piece<Type>; ++i) chain_[i] = fmaf(values[i], values[i], chain_[i]);
     }
     [[nodiscard]] __device__ __forceinline__ float inverse_root() const {
-        const float sum = ((chain_[0] + chain_[4]) + (chain_[2] + chain_[6])) +
-                          ((chain_[1] + chain_[5]) + (chain_[3] + chain_[7]));
+        const float sum =
+            ((chain_[0] + chain_[4]) + (chain_[2] + chain_[6])) + ((chain_[1] + chain_[5]) + (chain_[3] + chain_[7]));
         return sum == 0 ? 0.0F : 1.0F / sqrtf(sum);
     }
 
@@ -93,8 +93,8 @@ class SumOfSquares {
     float chain_[8] = {};
 };
 
-/// Rows far from magnitude 1, which only the wide types hold, are scaled by a power of two, so that neither their squares
-/// nor their products leave float32; others are not.
+/// Rows far from magnitude 1, which only the wide types hold, are scaled by a power of two, so that neither their
+/// squares nor their products leave float32; others are not.
 template <TokenType Type>
 __device__ __forceinline__ Norm norm_of(const std::byte* row, std::int64_t dim, bool by_16) {
     Norm norm;

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""Times the forward pass of every implementation on every case, in one run, beside the machine's ceilings.
+
+Writes one JSON object a line (docs/benchmarks.md says what the fields mean), prints a table last.
+"""
+
+import argparse
+import datetime
+import json
+import traceback
+from pathlib import Path
+
+import torch
+from cases import CASES, exact, make
+from implementations import IMPLEMENTATIONS
+from timing import ceilings, eager, extra_mib, replayed
+
+TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--impl", nargs="*", default=list(IMPLEMENTATIONS))
+    parser.add_argument("--case", nargs="*", default=[case.name for case in CASES])
+    parser.add_argument("--dtype", nargs="*", default=["float16", "bfloat16"])
+    parser.add_argument("--commit", default="unknown")
+    return parser.parse_args()
+
+
+def measure(call, inputs, truth, floor: float) -> dict:
+    scores = call()
+    scores = scores.reshape(inputs.case.queries, -1)
+    # Relative to the sum of |q| |d_win|: all tokens have length 1.
+    error = ((scores[:, : truth.shape[1]].double() - truth).abs().max() / inputs.case.lq).item()
+    calls = 20 if floor < 0.1 else 5
+    result = {"error": error, "extra_mib": extra_mib(call), "eager": eager(call)}
+    try:
+        result |= {"timing": "graph", **replayed(call, calls)}
+    except Exception:  # an implementation that cannot be captured
+        result |= {"timing": "eager", **result["eager"]}
+    return result
+
+
+def main() -> None:
+    args = arguments()
+    run = {"device": torch.cuda.get_device_name(), "commit": args.commit, "date": str(datetime.date.today())}
+    limits = ceilings()
+    lines = [{"case": "ceilings", "torch": torch.__version__, **limits, **run}]
+    print(json.dumps(lines[0]), flush=True)
+    for dtype in args.dtype:
+        for case in (case for case in CASES if case.name in args.case):
+            inputs = make(case, TYPES[dtype])
+            floor = inputs.floor_ms(limits.get(f"{dtype}_tflops", 0) or limits["float16_tflops"], limits["copy_tbps"])
+            truth = exact(inputs)
+            for name in args.impl:
+                line = {"case": case.name, "impl": name, "dtype": dtype, "floor_ms": round(floor, 5), **run}
+                try:
+                    with torch.inference_mode():
+                        line |= measure(IMPLEMENTATIONS[name](inputs), inputs, truth, floor)
+                except Exception as error:
+                    line["failed"] = f"{type(error).__name__}: {str(error)[:200]}"
+                    if name.startswith("rowmax"):
+                        traceback.print_exc()
+                lines.append(line)
+                args.output.write_text("".join(json.dumps(line) + "\n" for line in lines))
+                torch.cuda.empty_cache()
+            del inputs
+    show(lines)
+
+
+def show(lines: list[dict]) -> None:
+    print(json.dumps(lines[0]))
+    print(f"{'case':18} {'impl':13} {'type':9} {'graph ms':>9} {'floor':>6} {'eager ms':>9} {'extra MiB':>10} {'error':>8}")
+    for line in lines[1:]:
+        head = f"{line['case']:18} {line['impl']:13} {line['dtype']:9}"
+        if "failed" in line:
+            print(f"{head} {line['failed'][:90]}")
+            continue
+        share = f"{100 * line['floor_ms'] / line['median_ms']:5.1f}%"
+        print(
+            f"{head} {line['median_ms']:9.4f} {share} {line['eager']['median_ms']:9.4f} {line['extra_mib']:10.2f} "
+            f"{line['error']:8.1e}{'' if line['timing'] == 'graph' else ' (not captured)'}"
+        )
+
+
+if __name__ == "__main__":
+    main()
