@@ -126,8 +126,8 @@ constexpr std::int64_t clamp(std::int64_t value, std::int64_t low, std::int64_t 
 constexpr Segment Segments::at(std::int64_t item) const {
     Segment s;
     if (kind == SegmentKind::strided) {
-        const std::int64_t outer = item / inner;
-        const std::int64_t in = item % inner;
+        const std::int64_t outer = inner == 1 ? item : item / inner;  // divisions are slow on a GPU
+        const std::int64_t in = item - outer * inner;
         s.data = data + outer * stride_outer + in * stride_inner;
         s.length = length;
         s.first_row = item * length;

@@ -17,8 +17,6 @@ namespace {
 
 constexpr int tile_tokens_of_map = 128;
 constexpr int quarter_tokens_of_map = 32;
-constexpr int tiled_block_threads = 384;
-constexpr int portable_block_threads = 128;
 constexpr int second_block_threads = 128;
 
 bool by_16(const core::Segments& side) {
@@ -36,6 +34,11 @@ const KernelEntry& entry_for(const KernelSet& kernels, const core::Params& param
         if (entry.rows >= rows) break;
     }
     return *best;
+}
+
+/// In shared memory: warpgroups that work on different queries hold rows of their own.
+int query_rows_held(const KernelEntry& entry, bool own_queries) {
+    return own_queries ? entry.rings * entry.rows : entry.rows;
 }
 
 struct Choice {
@@ -159,16 +162,18 @@ void score_tiled(const KernelSet& kernels, const core::Params& params, const cor
 
     TiledArguments arguments;
     arguments.call = arguments_of(params, outputs, choice.plan);
-    arguments.call.stages = ring_slots(params.dim, entry.rows, entry.control_bytes, device.shared_bytes);
+    arguments.call.own_queries = choice.plan.blocks > 1 || query_by_item(params);
+    const int held = query_rows_held(entry, arguments.call.own_queries);
+    arguments.call.stages = ring_slots(params.dim, held, entry.control_bytes, entry.rings, device.shared_bytes);
     const TensorShape shape = tensor_of(params);
     arguments.tile = tensor_map(shape, tile_tokens_of_map);
     arguments.quarter = tensor_map(shape, quarter_tokens_of_map);
 
     LaunchShape launch_shape;
     launch_shape.grid = std::min<std::int64_t>(device.processors, choice.plan.units());
-    launch_shape.threads = tiled_block_threads;
-    launch_shape.shared_bytes = arguments.call.stages * ring_slot_bytes + entry.control_bytes + 1024 +
-                                static_cast<int>(slots_of_dim(params.dim)) * entry.rows * query_slot_bytes;
+    launch_shape.threads = entry.threads;
+    launch_shape.shared_bytes = entry.rings * arguments.call.stages * ring_slot_bytes + entry.control_bytes + 1024 +
+                                static_cast<int>(slots_of_dim(params.dim)) * held * query_slot_bytes;
     launch(entry.function, launch_shape, params.place, &arguments);
     second_pass(arguments.call);
 }
@@ -182,7 +187,7 @@ void score_portable(const KernelSet& kernels, const core::Params& params, const 
     place_workspace(params, choice.plan, scratch.data());
     const Arguments call = arguments_of(params, outputs, choice.plan);
     const std::int64_t most = std::int64_t{device.processors} * portable_blocks_each;
-    launch(choice.entry->function, {std::min(most, choice.plan.units()), portable_block_threads, 0}, params.place,
+    launch(choice.entry->function, {std::min(most, choice.plan.units()), choice.entry->threads, 0}, params.place,
            &call);
     second_pass(call);
 }
@@ -195,7 +200,8 @@ std::string refuse_tiled(const KernelSet& kernels, const core::Params& params) {
     if (params.normalize) return "normalize";
     if (params.dim > tiled_dim_most) return fmt::format("d = {}, at most {}", params.dim, tiled_dim_most);
     const KernelEntry& entry = entry_for(kernels, params, true);
-    if (ring_slots(params.dim, entry.rows, entry.control_bytes, device.shared_bytes) == 0) {
+    const int held = query_rows_held(entry, true);
+    if (ring_slots(params.dim, held, entry.control_bytes, entry.rings, device.shared_bytes) == 0) {
         return fmt::format("d = {} beside {} query rows", params.dim, entry.rows);
     }
     return refuse_view(params);

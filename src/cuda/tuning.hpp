@@ -11,17 +11,19 @@ namespace rowmax::cuda {
 inline constexpr int ring_slot_bytes = 16 * 1024;
 inline constexpr int query_slot_bytes = 128;
 inline constexpr int ring_slots_most = 12;
-/// Less than a tile being read and one on its way is no ring.
-inline constexpr int ring_slots_least = 4;
+/// Less is no ring: nothing is on its way while something is read.
+inline constexpr int ring_slots_least = 2;
 
 /// Most query rows of the kernel that puts document tokens on the matrix unit's long side: beyond, the tensor cores and
 /// not the memory are the limit, and the kernel for many rows feeds them better.
 inline constexpr std::int64_t few_rows_most = 128;
 
 /// Products that the tensor cores add up before the sum is put aside: they round down, always, and longer chains would
-/// break the bound of the error. Kernels that have no aside take no more dimensions.
-inline constexpr std::int64_t chain_most = 256;
-inline constexpr std::int64_t tiled_dim_most = chain_most;
+/// break the bound of the error. Kernels that have no aside take no more dimensions than one chain.
+inline constexpr std::int64_t tiled_dim_most = 192;
+constexpr std::int64_t chain_of(std::int64_t dim) {
+    return dim <= tiled_dim_most ? tiled_dim_most : 128;
+}
 
 constexpr std::int64_t slots_of_dim(std::int64_t dim) {
     return (dim + 63) / 64;
@@ -34,11 +36,11 @@ constexpr std::int64_t padded_rows(const core::Params& params) {
     return params.pairs.kind == core::PairKind::cross ? params.q.count * one : one;
 }
 
-/// Slots of the ring beside `rows` query rows in `shared_bytes` of shared memory; 0 when it does not fit.
-constexpr int ring_slots(std::int64_t dim, int rows, int control_bytes, int shared_bytes) {
+/// Slots of each of `rings` rings beside `rows` query rows in `shared_bytes` of shared memory; 0 when they do not fit.
+constexpr int ring_slots(std::int64_t dim, int rows, int control_bytes, int rings, int shared_bytes) {
     constexpr int alignment = 1024;
     const std::int64_t left = shared_bytes - alignment - control_bytes - slots_of_dim(dim) * rows * query_slot_bytes;
-    const std::int64_t slots = left < 0 ? 0 : left / ring_slot_bytes;
+    const std::int64_t slots = left < 0 ? 0 : left / ring_slot_bytes / rings;
     if (slots < ring_slots_least) return 0;
     return static_cast<int>(slots < ring_slots_most ? slots : ring_slots_most);
 }

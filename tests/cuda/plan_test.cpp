@@ -70,13 +70,13 @@ TEST(Tuning, RingsFitSharedMemory) {
     constexpr int hopper = 232448;
     for (const std::int64_t dim : {1, 64, 65, 128, 200, 256}) {
         for (const int rows : {32, 64, 128, 256}) {
-            const int slots = cuda::ring_slots(dim, rows, 20000, hopper);
+            const int slots = cuda::ring_slots(dim, rows, 20000, 1, hopper);
             EXPECT_GE(slots, cuda::ring_slots_least) << dim << " " << rows;
             EXPECT_LE(slots * cuda::ring_slot_bytes + cuda::slots_of_dim(dim) * rows * cuda::query_slot_bytes + 21024,
                       hopper);
         }
     }
-    EXPECT_EQ(cuda::ring_slots(256, 256, 20000, 100 * 1024), 0);
+    EXPECT_EQ(cuda::ring_slots(256, 256, 20000, 1, 100 * 1024), 0);
 }
 
 }  // namespace

@@ -7,8 +7,12 @@ namespace {
 
 template <int Rows, bool Indexed>
 KernelEntry entry() {
-    return {reinterpret_cast<const void*>(&few_rows<TokenType::f16, Rows, Indexed>), Rows, Indexed,
-            static_cast<int>(sizeof(FewRowsControl<Rows, Indexed>))};
+    return {reinterpret_cast<const void*>(&few_rows<TokenType::f16, Rows, Indexed>),
+            Rows,
+            Indexed,
+            static_cast<int>(sizeof(FewRowsControl<Rows, Indexed>)),
+            FewRowsControl<Rows, Indexed>::groups,
+            tiled_threads(FewRowsControl<Rows, Indexed>::groups)};
 }
 
 }  // namespace

@@ -7,8 +7,12 @@ namespace {
 
 template <bool Indexed>
 KernelEntry entry() {
-    return {reinterpret_cast<const void*>(&many_rows<TokenType::f16, Indexed>), many_rows_block, Indexed,
-            static_cast<int>(sizeof(ManyRowsControl))};
+    return {reinterpret_cast<const void*>(&many_rows<TokenType::f16, Indexed>),
+            many_rows_block,
+            Indexed,
+            static_cast<int>(sizeof(ManyRowsControl)),
+            1,
+            tiled_threads(many_rows_groups)};
 }
 
 }  // namespace

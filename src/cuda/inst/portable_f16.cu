@@ -7,7 +7,12 @@ namespace {
 
 template <bool Indexed>
 KernelEntry entry() {
-    return {reinterpret_cast<const void*>(&portable<TokenType::f16, Indexed>), portable_rows, Indexed, 0};
+    return {reinterpret_cast<const void*>(&portable<TokenType::f16, Indexed>),
+            portable_rows,
+            Indexed,
+            0,
+            1,
+            portable_threads};
 }
 
 }  // namespace

@@ -12,8 +12,9 @@ struct Arguments {
     core::Params params;
     core::Outputs outputs;
     Plan plan;
-    int stages = 0;        ///< of the ring of document tiles
-    bool q_by_16 = false;  ///< query tokens can be read 16 bytes at a time
+    int stages = 0;            ///< of each ring of document tiles
+    bool own_queries = false;  ///< each warpgroup has query rows of its own, since they work on different blocks
+    bool q_by_16 = false;      ///< query tokens can be read 16 bytes at a time
     bool d_by_16 = false;
 };
 

@@ -28,14 +28,23 @@ inline constexpr int box_bytes = box_tokens * row_bytes;
 inline constexpr int slot_bytes = tile_tokens * row_bytes;
 inline constexpr int most_stages = 12;
 
+/// What a slot's tile is, packed: readers look at it once.
+struct TileFlags {
+    std::int32_t bits = 0;
+    static constexpr std::int32_t first_bit = 8, last_bit = 16, stop_bit = 32;
+    /// Boxes that are loaded: 0 to 4.
+    [[nodiscard]] __device__ __forceinline__ int boxes() const { return bits & 7; }
+    [[nodiscard]] __device__ __forceinline__ bool first() const { return (bits & first_bit) != 0; }
+    [[nodiscard]] __device__ __forceinline__ bool last() const { return (bits & last_bit) != 0; }
+    /// No more units.
+    [[nodiscard]] __device__ __forceinline__ bool stop() const { return (bits & stop_bit) != 0; }
+};
+
 struct alignas(16) Tile {
     std::uint32_t keep[boxes_of_tile];  ///< bit t: token t of the box is kept
     Unit unit;
-    std::int32_t base;   ///< the tile's first token, counted from the document's first
-    std::int32_t boxes;  ///< loaded: 0 to 4
-    std::int32_t first;  ///< of its unit
-    std::int32_t last;
-    std::int32_t stop;  ///< no more units
+    std::int32_t base;  ///< the tile's first token, counted from the document's first
+    TileFlags flags;
 };
 
 /// The first kept token of a tile that has one.
@@ -73,92 +82,121 @@ __device__ __forceinline__ void init_ring(DocumentRing& ring, std::byte* slots, 
     }
 }
 
-/// The producing warp. All lanes together look at masks; lane 0 fills slots.
+/// The producing warp of ring `number` of `rings`: it takes every so-manieth unit of the block's share. All lanes
+/// together look at masks; lane 0 fills slots.
 class DocumentProducer {
   public:
-    __device__ __forceinline__ DocumentProducer(DocumentRing& ring, const TiledArguments& arguments)
-        : ring_(ring), arguments_(arguments), lane_(static_cast<int>(threadIdx.x % 32)) {}
+    __device__ __forceinline__ DocumentProducer(DocumentRing& ring, const TiledArguments& arguments, int number,
+                                                int rings)
+        : ring_(ring),
+          arguments_(arguments),
+          slots_of_tile_(static_cast<int>((arguments.call.params.dim + slot_dims - 1) / slot_dims)),
+          number_(number),
+          rings_(rings) {}
 
     __device__ __forceinline__ void run() {
-        const core::Params& params = arguments_.call.params;
-        const Share share = share_of(params, arguments_.call.plan);
-        for (std::int64_t first = share.begin; first < share.end; first += 32) {
+        const Share share = share_of(arguments_.call.params, arguments_.call.plan);
+        const std::int64_t step = 32 * rings_;
+        for (std::int64_t first = share.begin + number_; first < share.end; first += step) {
             // Each lane looks one unit up; then they go through them together.
-            Unit mine;
-            core::Segment document;
-            BoxCorner corner{0, 0, 0, 0};
-            if (first + lane_ < share.end) {
-                mine = unit_at(arguments_.call.plan, first + lane_);
-                const std::int64_t item = document_of(params, arguments_.call.plan, mine);
-                document = params.d.at(item);
-                corner = corner_of(params.d, item, document);
-            }
-            const int count = static_cast<int>(share.end - first < 32 ? share.end - first : 32);
-            for (int i = 0; i < count; ++i) {
-                const Unit unit{from_lane(mine.block, i), from_lane(mine.item, i), from_lane(mine.part, i)};
-                core::Segment segment;
-                segment.length = from_lane(document.length, i);
-                segment.mask_offset = from_lane(document.mask_offset, i);
-                const BoxCorner at{0, from_lane(corner.token, i), from_lane(corner.inner, i),
-                                   from_lane(corner.outer, i)};
-                send_unit(unit, segment, at);
-            }
+            Work mine;
+            const std::int64_t unit = first + lane_ * rings_;
+            if (unit < share.end) look_up(unit, mine);
+            const std::int64_t left = (share.end - first + rings_ - 1) / rings_;
+            const int count = static_cast<int>(left < 32 ? left : 32);
+            for (int i = 0; i < count; ++i) send_unit(work_of(mine, i));
         }
         Tile end{};
-        end.stop = 1;
+        end.flags.bits = TileFlags::stop_bit;
         send(end, {0, 0, 0, 0});
     }
 
   private:
+    struct Work {
+        Unit unit;
+        BoxCorner corner{0, 0, 0, 0};
+        int begin = 0;
+        int end = 0;
+        std::int64_t mask_offset = 0;
+    };
+
+    __device__ __forceinline__ void look_up(std::int64_t number, Work& work) const {
+        const core::Params& params = arguments_.call.params;
+        work.unit = unit_at(arguments_.call.plan, number);
+        const std::int64_t item = document_of(params, arguments_.call.plan, work.unit);
+        const core::Segment document = params.d.at(item);
+        const TokenRange range = tokens_of_part(arguments_.call.plan, work.unit.part, document.length, tile_tokens);
+        work.corner = corner_of(params.d, item, document);
+        work.begin = static_cast<int>(range.begin);
+        work.end = static_cast<int>(range.end);
+        work.mask_offset = document.mask_offset;
+    }
+
+    __device__ __forceinline__ static Work work_of(const Work& mine, int lane) {
+        Work work;
+        work.unit = {from_lane(mine.unit.block, lane), from_lane(mine.unit.item, lane),
+                     from_lane(mine.unit.part, lane)};
+        work.corner = {0, from_lane(mine.corner.token, lane), from_lane(mine.corner.inner, lane),
+                       from_lane(mine.corner.outer, lane)};
+        work.begin = from_lane(mine.begin, lane);
+        work.end = from_lane(mine.end, lane);
+        work.mask_offset = from_lane(mine.mask_offset, lane);
+        return work;
+    }
+
     __device__ __forceinline__ static BoxCorner corner_of(const core::Segments& d, std::int64_t item,
                                                           const core::Segment& document) {
         if (d.kind != core::SegmentKind::strided) {
             return {0, static_cast<std::int32_t>(document.first_row), 0, 0};
         }
         // A broadcast dimension has size 1 in the tensor map.
-        return {0, 0, d.stride_inner == 0 ? 0 : static_cast<std::int32_t>(item % d.inner),
-                d.stride_outer == 0 ? 0 : static_cast<std::int32_t>(item / d.inner)};
+        const std::int64_t outer = d.inner == 1 ? item : item / d.inner;
+        return {0, 0, d.stride_inner == 0 ? 0 : static_cast<std::int32_t>(item - outer * d.inner),
+                d.stride_outer == 0 ? 0 : static_cast<std::int32_t>(outer)};
     }
 
-    __device__ __forceinline__ void send_unit(const Unit& unit, const core::Segment& segment, BoxCorner at) {
-        const TokenRange range = tokens_of_part(arguments_.call.plan, unit.part, segment.length, tile_tokens);
-        const int document_start = at.token;
-        for (std::int64_t base = range.begin;; base += tile_tokens) {
+    __device__ __forceinline__ void send_unit(const Work& work) {
+        int first = TileFlags::first_bit;
+        for (int base = work.begin;; base += tile_tokens, first = 0) {
             Tile tile;
-            tile.unit = unit;
-            tile.base = static_cast<std::int32_t>(base);
-            tile.first = base == range.begin ? 1 : 0;
-            tile.last = base + tile_tokens >= range.end ? 1 : 0;
-            tile.stop = 0;
-            tile.boxes = 0;
+            tile.unit = work.unit;
+            tile.base = base;
+            const int last = base + tile_tokens >= work.end ? TileFlags::last_bit : 0;
+            int boxes = 0;
+#pragma unroll
             for (int b = 0; b < boxes_of_tile; ++b) {
-                tile.keep[b] = kept(segment, base + b * box_tokens, range.end);
-                if (tile.keep[b] != 0) tile.boxes = b + 1;
+                tile.keep[b] = kept(work, base + b * box_tokens);
+                if (tile.keep[b] != 0) boxes = b + 1;
             }
-            at.token = document_start + static_cast<std::int32_t>(base);
-            if (tile.boxes > 0 || tile.first != 0 || tile.last != 0) send(tile, at);
-            if (tile.last != 0) return;
+            tile.flags.bits = boxes | first | last;
+            BoxCorner at = work.corner;
+            at.token += base;
+            if (tile.flags.bits != 0) send(tile, at);
+            if (last != 0) return;
         }
     }
 
     /// Which of the 32 tokens from `token` on are kept.
-    __device__ __forceinline__ std::uint32_t kept(const core::Segment& segment, std::int64_t token, std::int64_t end) {
-        const std::int64_t left = end - token;
+    __device__ __forceinline__ std::uint32_t kept(const Work& work, int token) const {
+        const int left = work.end - token;
         if (left <= 0) return 0;
-        if (arguments_.call.params.d.mask.data == nullptr) return left >= 32 ? all_lanes : (1U << left) - 1U;
-        return ballot(lane_ < left && arguments_.call.params.d.keeps(segment, token + lane_));
+        const core::Segments& d = arguments_.call.params.d;
+        if (d.mask.data == nullptr) return left >= 32 ? all_lanes : (1U << left) - 1U;
+        core::Segment document;
+        document.mask_offset = work.mask_offset;
+        return ballot(lane_ < left && d.keeps(document, token + lane_));
     }
 
     __device__ __forceinline__ void send(const Tile& tile, BoxCorner at) {
         const int stages = arguments_.call.stages;
-        const int slots =
-            tile.boxes == 0 ? 1 : static_cast<int>((arguments_.call.params.dim + slot_dims - 1) / slot_dims);
+        const int boxes = tile.flags.boxes();
+        const int slots = boxes == 0 ? 1 : slots_of_tile_;
         for (int s = 0; s < slots; ++s) {
             if (lane_ == 0) {
                 // The first pass over the ring finds every slot empty.
                 wait(&ring_.empty[place_.slot], place_.phase ^ 1U);
                 if (s == 0) ring_.tiles[place_.slot] = tile;
-                fill(tile.boxes, at);
+                fill(boxes, at);
             }
             at.element += slot_dims;
             place_.advance(stages);
@@ -179,7 +217,10 @@ class DocumentProducer {
 
     DocumentRing& ring_;
     const TiledArguments& arguments_;
-    int lane_;
+    const int slots_of_tile_;
+    const int number_;
+    const int rings_;
+    const int lane_ = static_cast<int>(threadIdx.x % 32);
     RingPlace place_;
 };
 

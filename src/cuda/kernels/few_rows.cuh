@@ -1,19 +1,19 @@
 // Few query rows (up to 128) against documents, at the speed of memory.
 //
-//   document tile  128 tokens (M)  x  query rows N  ->  one maximum a column
+//   document tile  128 tokens (M, two halves of 64)  x  query rows N  ->  one maximum a column
 //
-//   warps 0..3, 4..7   two warpgroups: each multiplies 64 of a tile's tokens with all query rows and keeps, in
-//   registers,
-//                      the maxima of its own tokens; at the unit's end its warps leave them in `maxima`
-//   warp 8             fills the ring of document tiles (document_ring.cuh)
-//   warp 9             joins the eight warps' maxima, adds them up, writes the scores
+//   Three warpgroups (two when N is 128) work side by side, each on documents of its own, out of a ring of its own:
+//   while one waits, folds or adds up, the others keep the memory busy.
 //
-//   ring.full, ring.empty   warp 8 <-> warpgroups          maxima_full, maxima_empty   warpgroups <-> warp 9
+//   warpgroup g         multiplies its tiles with all query rows, keeps the maxima of its tokens in registers; at the
+//   unit's
+//                       end its warps leave them in `maxima`, and its first warp joins them, adds up, writes the scores
+//   warp 4 Groups + g   fills ring g (document_ring.cuh)
 //
-//   shared memory: ring slots | query tiles (ceil(d / 64) x N x 128 bytes) | Control
+//   shared memory: slots of the rings | query tiles (ceil(d / 64) x N x 128 bytes; one for each warpgroup where they
+//   work on different queries) | Control
 #pragma once
 
-#include "cuda/kernels/document_ring.cuh"
 #include "cuda/kernels/query_tile.cuh"
 #include "cuda/kernels/roles.cuh"
 #include "cuda/kernels/scores.cuh"
@@ -23,13 +23,11 @@ namespace rowmax::cuda {
 
 template <int Columns, bool Indexed>
 struct FewRowsControl {
+    static constexpr int groups = Columns <= 64 ? 3 : 2;
     static constexpr int buffers = 2;
-    DocumentRing ring;
-    Barrier maxima_full[buffers];
-    Barrier maxima_empty[buffers];
-    UnitNote notes[buffers];
-    float octs[Columns / rows_of_oct];
-    Maximum<Indexed> maxima[buffers][reading_warps][Columns];
+    DocumentRing rings[groups];
+    float octs[groups][Columns / rows_of_oct];
+    Maximum<Indexed> maxima[groups][buffers][4][Columns];
 };
 
 template <TokenType Type, int Columns, bool Indexed>
@@ -37,60 +35,88 @@ class FewRowsReader {
   public:
     using Control = FewRowsControl<Columns, Indexed>;
 
-    __device__ __forceinline__ FewRowsReader(Control& control, std::byte* queries, const Arguments& call)
-        : control_(control), queries_(queries), call_(call), reader_(control.ring, call.stages) {}
+    __device__ __forceinline__ FewRowsReader(Control& control, std::byte* queries, const Arguments& call, int group)
+        : control_(control),
+          queries_(queries),
+          call_(call),
+          group_(group),
+          reader_(control.rings[group], call.stages) {}
 
     __device__ __forceinline__ void run() {
+        if (!call_.own_queries) load_shared_queries();
         for (;;) {
             const Tile& tile = reader_.next();
-            if (uniform(tile.stop) != 0) break;
-            begin_tile(tile);
-            if (uniform(tile.boxes) == 0) {
-                const bool last = uniform(tile.last) != 0;
+            const TileFlags flags{uniform(tile.flags.bits)};
+            if (flags.stop()) return;
+            if (flags.first()) begin_unit(tile);
+            if (flags.boxes() == 0) {
                 leave_slot();
-                if (last) finish();
-                continue;
-            }
-            if constexpr (Indexed) {
-                if (!seen_) {
-                    const int token = first_kept(tile);
-#pragma unroll
-                    for (int c = 0; c < columns_of_thread; ++c) best_[c].token = token;
+            } else {
+                begin_tile(tile);
+                if (flags.boxes() > 2) {
+                    multiply_and_fold<2>();
+                } else {
+                    multiply_and_fold<1>();
                 }
             }
-            seen_ = true;
-            const bool last = uniform(tile.last) != 0;
-            const std::uint32_t mine = tile.keep[2 * group_ + warp_ / 2] >> (warp_ % 2 * 16) & 0xffffU;
-            const bool idle = uniform(static_cast<int>(tile.keep[2 * group_] | tile.keep[2 * group_ + 1])) == 0;
-            const int token = tile.base + 64 * group_ + 16 * warp_ + lane_ / 4;
-            if (idle) {
-                pass_tile();
-            } else {
-                multiply_tile();
-                fold(mine, token);
-            }
-            if (last) finish();
+            if (flags.last()) finish();
         }
-        hand_over(1);
     }
 
   private:
-    __device__ __forceinline__ void begin_tile(const Tile& tile) {
-        if (uniform(tile.first) == 0) return;
-        const bool reload = new_queries(call_.params, unit_, tile.unit);
+    static constexpr int columns_of_thread = Columns / 4;
+    static constexpr int passes = (Columns + 31) / 32;
+
+    // All warpgroups' readers, once.
+    __device__ __forceinline__ void load_shared_queries() {
+        constexpr int threads = 128 * Control::groups;
+        unit_ = {0, 0, 0};
+        load_query_rows(call_, unit_, queries_, Columns, 0, Columns, static_cast<int>(threadIdx.x), threads);
+        fence_async_proxy();
+        sync_threads(Control::groups + 1, threads);
+        find_kept();
+    }
+
+    __device__ __forceinline__ void begin_unit(const Tile& tile) {
+        const bool reload = call_.own_queries && new_queries(call_.params, unit_, tile.unit);
         unit_ = tile.unit;
         seen_ = false;
 #pragma unroll
         for (int c = 0; c < columns_of_thread; ++c) best_[c] = {};
-        if (reload) load_queries();
+        if (reload) load_own_queries();
     }
 
-    // Both warpgroups read the same rows: none may still multiply when they change.
-    __device__ __forceinline__ void load_queries() {
-        sync_threads(1, reading_threads);
-        load_query_rows(call_, unit_, queries_, Columns, 0, Columns, static_cast<int>(threadIdx.x), reading_threads);
+    __device__ __forceinline__ void load_own_queries() {
+        sync_threads(1 + group_, 128);
+        load_query_rows(call_, unit_, queries_, Columns, 0, Columns, static_cast<int>(threadIdx.x % 128), 128);
         fence_async_proxy();
-        sync_threads(1, reading_threads);
+        sync_threads(1 + group_, 128);
+        find_kept();
+    }
+
+    // For the warp that adds up: whether rows lane, lane + 32, .. count.
+    __device__ __forceinline__ void find_kept() {
+        kept_ = 0;
+        if (warp_ != 0) return;
+        for (int i = 0; i < passes; ++i) {
+            const int row = lane_ + 32 * i;
+            if (row < Columns && row_of(call_.params, call_.plan, unit_, row).kept) kept_ |= 1U << i;
+        }
+    }
+
+    // What the tile's first slot says, before it is given back.
+    __device__ __forceinline__ void begin_tile(const Tile& tile) {
+        if constexpr (Indexed) {
+            if (!seen_) {
+                const int token = first_kept(tile);
+#pragma unroll
+                for (int c = 0; c < columns_of_thread; ++c) best_[c].token = token;
+            }
+        }
+        seen_ = true;
+        token_ = tile.base + 16 * warp_ + lane_ / 4;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) keep_[h] = tile.keep[2 * h + warp_ / 2] >> (warp_ % 2 * 16) & 0xffffU;
     }
 
     __device__ __forceinline__ void leave_slot() {
@@ -98,41 +124,40 @@ class FewRowsReader {
         reader_.advance();
     }
 
-    __device__ __forceinline__ void multiply_tile() {
+    template <int Halves>
+    __device__ __forceinline__ void multiply_and_fold() {
+        float sums[Halves][Columns / 2];
         const int slots = slots_of_token(call_.params.dim);
-        multiply_slot<false>(0);
+        multiply_slot<false>(sums, 0);
 #pragma unroll 1
         for (int s = 1; s < slots; ++s) {
             const int before = reader_.slot();
             reader_.advance();
             reader_.wait_full();
-            multiply_slot<true>(s);
+            multiply_slot<true>(sums, s);
             wait_multiply_groups<1>();
             reader_.release(before);
         }
         wait_multiply_groups<0>();
         leave_slot();
+#pragma unroll
+        for (int h = 0; h < Halves; ++h) fold(sums[h], keep_[h], token_ + 64 * h);
     }
 
-    template <bool Add>
-    __device__ __forceinline__ void multiply_slot(int s) {
-        const std::uint64_t tokens = operand(reader_.data() + group_ * 64 * row_bytes);
+    template <bool Add, int Halves>
+    __device__ __forceinline__ void multiply_slot(float (&sums)[Halves][Columns / 2], int s) {
+        const std::uint64_t tokens = operand(reader_.data());
         const std::uint64_t rows = operand(queries_ + s * Columns * row_bytes);
         multiply_fence();
 #pragma unroll
         for (int step = 0; step < 4; ++step) {
-            multiply<Type>(sum_, advance(tokens, step), advance(rows, step), Add || step > 0);
+#pragma unroll
+            for (int h = 0; h < Halves; ++h) {
+                multiply<Type>(sums[h], advance(tokens + h * (64 * row_bytes >> 4), step), advance(rows, step),
+                               Add || step > 0);
+            }
         }
         close_multiply_group();
-    }
-
-    // A warpgroup that keeps nothing of a tile only passes by.
-    __device__ __forceinline__ void pass_tile() {
-        const int slots = slots_of_token(call_.params.dim);
-        for (int s = 0; s < slots; ++s) {
-            if (s > 0) reader_.wait_full();
-            leave_slot();
-        }
     }
 
     __device__ __forceinline__ static void take(Maximum<Indexed>& best, float a, float b, int token) {
@@ -148,40 +173,40 @@ class FewRowsReader {
     }
 
     /// `keep`: bits of this warp's 16 tokens. `token`: the first of this thread's two.
-    __device__ __forceinline__ void fold(std::uint32_t keep, int token) {
+    __device__ __forceinline__ void fold(const float (&sums)[Columns / 2], std::uint32_t keep, int token) {
         if (keep == 0xffffU) {
 #pragma unroll
-            for (int c = 0; c < columns_of_thread; ++c)
-                take(best_[c], sum_[c / 2 * 4 + c % 2], sum_[c / 2 * 4 + c % 2 + 2], token);
+            for (int c = 0; c < columns_of_thread; ++c) {
+                take(best_[c], sums[c / 2 * 4 + c % 2], sums[c / 2 * 4 + c % 2 + 2], token);
+            }
             return;
         }
         const bool keeps_a = (keep >> (lane_ / 4) & 1U) != 0;
         const bool keeps_b = (keep >> (lane_ / 4 + 8) & 1U) != 0;
 #pragma unroll
         for (int c = 0; c < columns_of_thread; ++c) {
-            const float a = keeps_a ? sum_[c / 2 * 4 + c % 2] : minus_infinity;
-            const float b = keeps_b ? sum_[c / 2 * 4 + c % 2 + 2] : minus_infinity;
+            const float a = keeps_a ? sums[c / 2 * 4 + c % 2] : minus_infinity;
+            const float b = keeps_b ? sums[c / 2 * 4 + c % 2 + 2] : minus_infinity;
             take(best_[c], a, b, token);
         }
     }
 
     __device__ __forceinline__ void finish() {
         int first = 0;
-        reduce_all(first);
-        wait(&control_.maxima_empty[out_.buffer], out_.phase ^ 1U);
-        constexpr int left = columns_of_thread > 8 ? columns_of_thread / 8 : 1;
-#pragma unroll
-        for (int i = 0; i < left; ++i) {
-            const int c = first + i;
-            control_.maxima[out_.buffer][group_ * 4 + warp_][c / 2 * 8 + 2 * (lane_ % 4) + c % 2] = best_[i];
-        }
-        hand_over(0);
-    }
-
-    __device__ __forceinline__ void reduce_all(int& first) {
         reduce_step<columns_of_thread, 16>(first);
         reduce_step<(columns_of_thread > 1 ? columns_of_thread / 2 : 1), 8>(first);
         reduce_step<(columns_of_thread > 3 ? columns_of_thread / 4 : 1), 4>(first);
+        constexpr int left = columns_of_thread > 8 ? columns_of_thread / 8 : 1;
+        auto& maxima = control_.maxima[group_][buffer_];
+#pragma unroll
+        for (int i = 0; i < left; ++i) {
+            const int c = first + i;
+            maxima[warp_][c / 2 * 8 + 2 * (lane_ % 4) + c % 2] = best_[i];
+        }
+        // With two buffers this also says that the first warp is done with the unit before.
+        sync_threads(1 + group_, 128);
+        if (warp_ == 0) write_unit(maxima);
+        buffer_ ^= 1;
     }
 
     // Halves the columns that a thread holds, while there is more than one.
@@ -202,109 +227,55 @@ class FewRowsReader {
         }
     }
 
-    __device__ __forceinline__ void hand_over(int stop) {
-        if (stop != 0) wait(&control_.maxima_empty[out_.buffer], out_.phase ^ 1U);
-        if (threadIdx.x == 0) control_.notes[out_.buffer] = {unit_, seen_ ? 1 : 0, stop};
+    __device__ __forceinline__ void write_unit(const Maximum<Indexed> (&maxima)[4][Columns]) {
+        float* octs = control_.octs[group_];
+#pragma unroll
+        for (int i = 0; i < passes; ++i) {
+            const int row = lane_ + 32 * i;
+            Maximum<Indexed> best = maxima[0][row];
+#pragma unroll
+            for (int w = 1; w < 4; ++w) join(best, maxima[w][row]);
+            if (rows_wanted<Indexed>(call_)) {
+                write_row(call_, unit_, row_of(call_.params, call_.plan, unit_, row), best, seen_);
+            }
+            const float sum = sum_of_oct<1>(seen_ && (kept_ >> i & 1U) != 0 ? best.value : 0.0F);
+            if (lane_ % rows_of_oct == 0) octs[row / rows_of_oct] = sum;
+        }
         __syncwarp();
-        if (lane_ == 0) arrive(&control_.maxima_full[out_.buffer]);
-        out_.advance(Control::buffers);
+        write_scores(call_, unit_, octs);
+        __syncwarp();
     }
 
-    static constexpr int columns_of_thread = Columns / 4;
     Control& control_;
     std::byte* queries_;
     const Arguments& call_;
+    const int group_;
     DocumentReader reader_;
-    const int group_ = uniform(static_cast<int>(threadIdx.x / 128));
     const int warp_ = uniform(static_cast<int>(threadIdx.x / 32 % 4));
     const int lane_ = static_cast<int>(threadIdx.x % 32);
-    BufferPlace out_;
     Unit unit_{-1, -1, -1};
+    int buffer_ = 0;
+    int token_ = 0;
     bool seen_ = false;
-    float sum_[Columns / 2];
+    std::uint32_t keep_[2];
+    std::uint32_t kept_ = 0;
     Maximum<Indexed> best_[columns_of_thread];
 };
 
-/// Warp 9.
-template <int Columns, bool Indexed>
-class FewRowsWriter {
-  public:
-    using Control = FewRowsControl<Columns, Indexed>;
-
-    __device__ __forceinline__ FewRowsWriter(Control& control, const Arguments& call)
-        : control_(control), call_(call) {}
-
-    __device__ __forceinline__ void run() {
-        for (;;) {
-            wait(&control_.maxima_full[in_.buffer], in_.phase);
-            const UnitNote note = control_.notes[in_.buffer];
-            if (note.stop != 0) return;
-            if (new_queries(call_.params, unit_, note.unit)) find_kept(note.unit);
-            unit_ = note.unit;
-            for (int i = 0; i < passes; ++i) add(i, note.seen != 0);
-            __syncwarp();
-            if (lane_ == 0) arrive(&control_.maxima_empty[in_.buffer]);
-            in_.advance(Control::buffers);
-            write_scores(call_, unit_, control_.octs);
-            __syncwarp();
-        }
-    }
-
-  private:
-    static constexpr int passes = (Columns + 31) / 32;
-
-    __device__ __forceinline__ void find_kept(const Unit& unit) {
-        kept_ = 0;
-        for (int i = 0; i < passes; ++i) {
-            const int column = lane_ + 32 * i;
-            if (column < Columns && row_of(call_.params, call_.plan, unit, column).kept) kept_ |= 1U << i;
-        }
-    }
-
-    __device__ __forceinline__ void add(int pass, bool seen) {
-        const int column = lane_ + 32 * pass;
-        const bool mine = column < Columns;
-        Maximum<Indexed> best;
-        if (mine) {
-            best = control_.maxima[in_.buffer][0][column];
-            for (int w = 1; w < reading_warps; ++w) join(best, control_.maxima[in_.buffer][w][column]);
-            if (rows_wanted<Indexed>(call_)) {
-                write_row(call_, unit_, row_of(call_.params, call_.plan, unit_, column), best, seen);
-            }
-        }
-        const bool counts = mine && seen && (kept_ >> pass & 1U) != 0;
-        const float sum = sum_of_oct<1>(counts ? best.value : 0.0F);
-        if (mine && lane_ % rows_of_oct == 0) control_.octs[column / rows_of_oct] = sum;
-    }
-
-    Control& control_;
-    const Arguments& call_;
-    const int lane_ = static_cast<int>(threadIdx.x % 32);
-    BufferPlace in_;
-    Unit unit_{-1, -1, -1};
-    std::uint32_t kept_ = 0;
-};
-
-/// Bytes of shared memory besides the ring's slots; 1024 to align it.
-template <int Columns, bool Indexed>
-constexpr int few_rows_bytes(std::int64_t dim) {
-    return slots_of_token(dim) * Columns * row_bytes + static_cast<int>(sizeof(FewRowsControl<Columns, Indexed>)) +
-           1024;
-}
-
 template <TokenType Type, int Columns, bool Indexed>
-__global__ void __launch_bounds__(tiled_threads, 1) few_rows(const __grid_constant__ TiledArguments arguments) {
+__global__ void __launch_bounds__(tiled_threads(FewRowsControl<Columns, Indexed>::groups), 1)
+    few_rows(const __grid_constant__ TiledArguments arguments) {
     extern __shared__ std::byte memory[];
-    std::byte* slots = aligned_slots(memory);
-    const Arguments& call = arguments.call;
-    std::byte* queries = slots + call.stages * slot_bytes;
     using Control = FewRowsControl<Columns, Indexed>;
-    Control& control = *reinterpret_cast<Control*>(queries + slots_of_token(call.params.dim) * Columns * row_bytes);
+    using Share = Registers<Control::groups>;
+    const Arguments& call = arguments.call;
+    std::byte* slots = aligned_slots(memory);
+    std::byte* queries = slots + Control::groups * call.stages * slot_bytes;
+    const int query_bytes = slots_of_token(call.params.dim) * Columns * row_bytes;
+    auto& control = *reinterpret_cast<Control*>(queries + (call.own_queries ? Control::groups : 1) * query_bytes);
     if (threadIdx.x == 0) {
-        init_ring(control.ring, slots, call.stages, reading_warps);
-        for (int b = 0; b < Control::buffers; ++b) {
-            init(&control.maxima_full[b], reading_warps);
-            init(&control.maxima_empty[b], 1);
+        for (int g = 0; g < Control::groups; ++g) {
+            init_ring(control.rings[g], slots + g * call.stages * slot_bytes, call.stages, 4);
         }
         fence_barrier_init();
         prefetch_map(&arguments.tile);
@@ -312,13 +283,15 @@ __global__ void __launch_bounds__(tiled_threads, 1) few_rows(const __grid_consta
     }
     __syncthreads();
     const int warp = uniform(static_cast<int>(threadIdx.x / 32));
-    if (warp < reading_warps) {
-        take_registers<consumer_registers>();
-        FewRowsReader<Type, Columns, Indexed>(control, queries, call).run();
+    if (warp < 4 * Control::groups) {
+        take_registers<Share::reader>();
+        const int group = warp / 4;
+        if (call.own_queries) queries += group * query_bytes;
+        FewRowsReader<Type, Columns, Indexed>(control, queries, call, group).run();
     } else {
-        release_registers<producer_registers>();
-        if (warp == reading_warps) DocumentProducer(control.ring, arguments).run();
-        if (warp == reading_warps + 1) FewRowsWriter<Columns, Indexed>(control, call).run();
+        release_registers<Share::others>();
+        const int ring = warp - 4 * Control::groups;
+        if (ring < Control::groups) DocumentProducer(control.rings[ring], arguments, ring, Control::groups).run();
     }
 }
 

@@ -24,6 +24,26 @@
 namespace rowmax::cuda {
 
 inline constexpr int many_rows_block = 256;
+inline constexpr int many_rows_groups = 2;
+inline constexpr int reading_warps = 4 * many_rows_groups;
+
+/// What goes with the sums of a unit.
+struct UnitNote {
+    Unit unit;
+    std::int32_t stop;
+};
+
+/// One of some buffers, taken in turn.
+struct BufferPlace {
+    int buffer = 0;
+    std::uint32_t phase = 0;
+    __device__ __forceinline__ void advance(int buffers) {
+        if (++buffer == buffers) {
+            buffer = 0;
+            phase ^= 1U;
+        }
+    }
+};
 
 struct ManyRowsControl {
     static constexpr int buffers = 4;
@@ -42,25 +62,26 @@ class ManyRowsReader {
         : control_(control), queries_(queries), call_(call), reader_(control.ring, call.stages) {}
 
     __device__ __forceinline__ void run() {
+        if (group_ == 1) pass_turn();
         for (;;) {
             const Tile& tile = reader_.next();
-            if (uniform(tile.stop) != 0) break;
-            if (uniform(tile.first) != 0) begin_unit(tile);
-            const bool last = uniform(tile.last) != 0;
-            const int boxes = uniform(tile.boxes);
-            if (boxes == 0) {
+            const TileFlags flags{uniform(tile.flags.bits)};
+            if (flags.stop()) break;
+            if (flags.first()) begin_unit(tile);
+            if (flags.boxes() == 0) {
                 reader_.release(reader_.slot());
                 reader_.advance();
             } else {
                 begin_tile(tile);
                 if (row_tiles_ == 2) {
-                    multiply_and_fold<2>(boxes);
+                    multiply_and_fold<2>(flags.boxes());
                 } else {
-                    multiply_and_fold<1>(boxes);
+                    multiply_and_fold<1>(flags.boxes());
                 }
             }
-            if (last) finish();
+            if (flags.last()) finish();
         }
+        if (group_ == 0) take_turn();
         hand_over(1);
     }
 
@@ -108,12 +129,20 @@ class ManyRowsReader {
         }
         seen_ = true;
         base_ = tile.base + shift;
-        all_ = true;
+        full_ = 0;
 #pragma unroll
         for (int b = 0; b < boxes_of_tile; ++b) {
             keep_[b] = tile.keep[b] >> shift;
-            all_ = all_ && (b >= tile.boxes || tile.keep[b] == all_lanes);
+            if (tile.keep[b] == all_lanes) full_ |= 1U << b;
         }
+    }
+
+    // Named barriers 3 and 4: the turn of either warpgroup. Both see the same tiles, so turns come out even.
+    __device__ __forceinline__ void take_turn() {
+        sync_threads(3 + group_, 256);
+    }
+    __device__ __forceinline__ void pass_turn() {
+        arrive_threads(4 - group_, 256);
     }
 
     template <int RowTiles>
@@ -130,6 +159,7 @@ class ManyRowsReader {
     __device__ __forceinline__ void multiply_columns() {
         Products<Columns> products[RowTiles];
         const int slots = slots_of_token(call_.params.dim);
+        take_turn();
         multiply_slot<false>(products, 0);
 #pragma unroll 1
         for (int s = 1; s < slots; ++s) {
@@ -140,6 +170,7 @@ class ManyRowsReader {
             wait_multiply_groups<1>();
             reader_.release(before);
         }
+        pass_turn();
         wait_multiply_groups<0>();
         reader_.release(reader_.slot());
         reader_.advance();
@@ -164,43 +195,55 @@ class ManyRowsReader {
 
     template <int RowTiles, int Columns>
     __device__ __forceinline__ void fold(const Products<Columns> (&products)[RowTiles]) {
-#pragma unroll
-        for (int i = 0; i < RowTiles; ++i) {
-#pragma unroll
-            for (int r = 0; r < 2; ++r) {
-                if (all_) {
-                    fold_row<Columns, true>(best_[i][r], products[i], r, keep_, base_);
-                } else {
-                    fold_row<Columns, false>(best_[i][r], products[i], r, keep_, base_);
-                }
-            }
+        if constexpr (RowTiles == 2) {
+            Fold<Indexed>::tile(best_, products, keep_, full_, base_);
+        } else {
+            Maximum<Indexed> best[1][2] = {{best_[0][0], best_[0][1]}};
+            Fold<Indexed>::tile(best, products, keep_, full_, base_);
+            best_[0][0] = best[0][0];
+            best_[0][1] = best[0][1];
         }
     }
 
+    // Rows side by side, so that the exchanges of one wait while the others' are under way.
     __device__ __forceinline__ void finish() {
         wait(&control_.octs_empty[out_.buffer], out_.phase ^ 1U);
+        float sum[4];
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            if (i >= row_tiles_) break;
+        for (int distance = 1; distance <= 2; distance *= 2) {
 #pragma unroll
-            for (int r = 0; r < 2; ++r) {
-                Maximum<Indexed> best = best_[i][r];
-                join(best, exchange(best, 1));
-                join(best, exchange(best, 2));
-                const float sum = sum_of_oct<4>(kept_[i][r] && seen_ ? best.value : 0.0F);
-                const int row = row_number(i, r);
-                if (lane_ == 0) control_.octs[out_.buffer][row / rows_of_oct] = sum;
-                if (rows_wanted<Indexed>(call_) && lane_ % 4 == 0) {
-                    write_row(call_, unit_, row_of(call_.params, call_.plan, unit_, row), best, seen_);
-                }
+            for (int i = 0; i < 4; ++i) join(best_[i / 2][i % 2], exchange(best_[i / 2][i % 2], distance));
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sum[i] = kept_[i / 2][i % 2] && seen_ ? best_[i / 2][i % 2].value : 0.0F;
+#pragma unroll
+        for (int distance = 16; distance >= 4; distance /= 2) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sum[i] += exchange(sum[i], distance);
+        }
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if (i / 2 < row_tiles_ && lane_ == 0) {
+                control_.octs[out_.buffer][row_number(i / 2, i % 2) / rows_of_oct] = sum[i];
             }
         }
+        if (rows_wanted<Indexed>(call_)) write_rows();
         hand_over(0);
+    }
+
+    __device__ __forceinline__ void write_rows() {
+        if (lane_ % 4 != 0) return;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            if (i / 2 >= row_tiles_) break;
+            const Row row = row_of(call_.params, call_.plan, unit_, row_number(i / 2, i % 2));
+            write_row(call_, unit_, row, best_[i / 2][i % 2], seen_);
+        }
     }
 
     __device__ __forceinline__ void hand_over(int stop) {
         if (stop != 0) wait(&control_.octs_empty[out_.buffer], out_.phase ^ 1U);
-        if (threadIdx.x == 0) control_.notes[out_.buffer] = {unit_, seen_ ? 1 : 0, stop};
+        if (threadIdx.x == 0) control_.notes[out_.buffer] = {unit_, stop};
         __syncwarp();
         if (lane_ == 0) arrive(&control_.octs_full[out_.buffer]);
         out_.advance(ManyRowsControl::buffers);
@@ -217,7 +260,7 @@ class ManyRowsReader {
     Unit unit_{-1, -1, -1};
     int row_tiles_ = 1;
     bool seen_ = false;
-    bool all_ = false;
+    std::uint32_t full_ = 0;  ///< bit b: box b is kept whole
     bool kept_[2][2];
     int base_ = 0;
     std::uint32_t keep_[boxes_of_tile];
@@ -238,13 +281,9 @@ __device__ __forceinline__ void write_many_rows(ManyRowsControl& control, const 
     }
 }
 
-/// Bytes of shared memory besides the ring's slots; 1024 to align it.
-constexpr int many_rows_bytes(std::int64_t dim) {
-    return slots_of_token(dim) * many_rows_block * row_bytes + static_cast<int>(sizeof(ManyRowsControl)) + 1024;
-}
-
 template <TokenType Type, bool Indexed>
-__global__ void __launch_bounds__(tiled_threads, 1) many_rows(const __grid_constant__ TiledArguments arguments) {
+__global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
+    many_rows(const __grid_constant__ TiledArguments arguments) {
     extern __shared__ std::byte memory[];
     std::byte* slots = aligned_slots(memory);
     const Arguments& call = arguments.call;
@@ -264,11 +303,11 @@ __global__ void __launch_bounds__(tiled_threads, 1) many_rows(const __grid_const
     __syncthreads();
     const int warp = uniform(static_cast<int>(threadIdx.x / 32));
     if (warp < reading_warps) {
-        take_registers<consumer_registers>();
+        take_registers<Registers<many_rows_groups>::reader>();
         ManyRowsReader<Type, Indexed>(control, queries, call).run();
     } else {
-        release_registers<producer_registers>();
-        if (warp == reading_warps) DocumentProducer(control.ring, arguments).run();
+        release_registers<Registers<many_rows_groups>::others>();
+        if (warp == reading_warps) DocumentProducer(control.ring, arguments, 0, 1).run();
         if (warp == reading_warps + 1) write_many_rows(control, call);
     }
 }

@@ -47,8 +47,10 @@ struct Unit {
 
 constexpr Unit unit_at(const Plan& plan, std::int64_t number) {
     const std::int64_t of_block = std::int64_t{plan.width} * plan.parts;
-    const auto rest = static_cast<int>(number % of_block);
-    return {static_cast<int>(number / of_block), rest / plan.parts, rest % plan.parts};
+    const auto block = plan.blocks == 1 ? 0 : static_cast<int>(number / of_block);
+    const auto rest = static_cast<int>(number - block * of_block);
+    const int item = plan.parts == 1 ? rest : rest / plan.parts;
+    return {block, item, rest - item * plan.parts};
 }
 
 constexpr std::int64_t document_of(const core::Params& params, const Plan& plan, const Unit& unit) {
@@ -129,6 +131,7 @@ struct TokenRange {
 };
 
 constexpr TokenRange tokens_of_part(const Plan& plan, int part, std::int64_t length, int tokens) {
+    if (plan.parts == 1) return {0, length};
     const std::int64_t tiles = (length + tokens - 1) / tokens;
     const std::int64_t begin = tiles * part / plan.parts * tokens;
     const std::int64_t end = tiles * (part + 1) / plan.parts * tokens;

@@ -44,6 +44,9 @@ struct PortableMemory {
 template <TokenType Type>
 class Accumulator {
   public:
+    __device__ __forceinline__ explicit Accumulator(std::int64_t dim)
+        : chunks_of_chain_(static_cast<int>(chain_of(dim)) * 2 / chunk_bytes) {}
+
     __device__ __forceinline__ void begin(Products<portable_tokens>& sums) {
 #pragma unroll
         for (int i = 0; i < values; ++i) sums.value[i] = 0;
@@ -65,7 +68,7 @@ class Accumulator {
                 multiply_add<Type>(&sums.value[8 * j + 4], a, b[2], b[3]);
             }
         }
-        if (++chunks_ == chunks_of_chain) put_aside(sums);
+        if (++chunks_ == chunks_of_chain_) put_aside(sums);
     }
 
     __device__ __forceinline__ void end(Products<portable_tokens>& sums) {
@@ -76,7 +79,6 @@ class Accumulator {
 
   private:
     static constexpr int values = portable_tokens / 2;
-    static constexpr int chunks_of_chain = chain_most * 2 / chunk_bytes;
 
     __device__ __forceinline__ void put_aside(Products<portable_tokens>& sums) {
 #pragma unroll
@@ -90,12 +92,15 @@ class Accumulator {
 
     float aside_[values];
     bool aside_used_ = false;
+    int chunks_of_chain_;
     int chunks_ = 0;
 };
 
 template <>
 class Accumulator<TokenType::f32> {
   public:
+    __device__ __forceinline__ explicit Accumulator(std::int64_t) {}
+
     __device__ __forceinline__ void begin(Products<portable_tokens>& sums) {
 #pragma unroll
         for (int i = 0; i < values; ++i) sums.value[i] = middle_[i] = 0;
@@ -180,7 +185,7 @@ class PortableKernel {
         unit_ = unit;
         document_ = call_.params.d.at(document_of(call_.params, call_.plan, unit));
         seen_ = false;
-        best_[0] = best_[1] = {};
+        best_[0][0] = best_[0][1] = {};
         if (reload) find_rows();
     }
 
@@ -210,25 +215,19 @@ class PortableKernel {
             if (!seen_) {
                 const int token =
                     keep[0] != 0 ? __ffs(static_cast<int>(keep[0])) - 1 : __ffs(static_cast<int>(keep[1])) + 31;
-                best_[0].token = best_[1].token = static_cast<std::int32_t>(base) + token;
+                best_[0][0].token = best_[0][1].token = static_cast<std::int32_t>(base) + token;
             }
         }
         seen_ = true;
         if (call_.params.normalize) find_norms(base, end);
-        Products<portable_tokens> sums;
-        multiply(sums, base, end);
-        if (call_.params.normalize) scale(sums);
+        Products<portable_tokens> sums[1];
+        multiply(sums[0], base, end);
+        if (call_.params.normalize) scale(sums[0]);
         const int shift = 2 * (lane_ % 4);
         const std::uint32_t moved[2] = {keep[0] >> shift, keep[1] >> shift};
         const auto first = static_cast<int>(base) + shift;
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            if ((keep[0] & keep[1]) == all_lanes) {
-                fold_row<portable_tokens, true>(best_[r], sums, r, moved, first);
-            } else {
-                fold_row<portable_tokens, false>(best_[r], sums, r, moved, first);
-            }
-        }
+        const std::uint32_t full = (keep[0] == all_lanes ? 1U : 0U) | (keep[1] == all_lanes ? 2U : 0U);
+        Fold<Indexed>::tile(best_, sums, moved, full, first);
     }
 
     __device__ __forceinline__ void find_norms(std::int64_t base, std::int64_t end) {
@@ -251,7 +250,7 @@ class PortableKernel {
     }
 
     __device__ __forceinline__ void multiply(Products<portable_tokens>& sums, std::int64_t base, std::int64_t end) {
-        Accumulator<Type> accumulator;
+        Accumulator<Type> accumulator(call_.params.dim);
         accumulator.begin(sums);
         fetch(0, base, end);
         for (int chunk = 0; chunk < chunks_; ++chunk) {
@@ -306,7 +305,7 @@ class PortableKernel {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             const int row = warp_ * 16 + r * 8 + lane_ / 4;
-            Maximum<Indexed> best = best_[r];
+            Maximum<Indexed> best = best_[0][r];
             join(best, exchange(best, 1));
             join(best, exchange(best, 2));
             if (call_.params.normalize) best.value *= memory_.rows[row].norm.inverse;
@@ -329,7 +328,7 @@ class PortableKernel {
     Unit unit_{-1, -1, -1};
     core::Segment document_;
     bool seen_ = false;
-    Maximum<Indexed> best_[2];
+    Maximum<Indexed> best_[1][2];
 };
 
 template <TokenType Type, bool Indexed>

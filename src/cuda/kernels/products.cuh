@@ -21,44 +21,142 @@ constexpr int offset_of(int c) {
     return c / 2 * 8 + c % 2;
 }
 
-/// Folds one row of products. `keep`: the tile's bits, moved so that bit offset_of(c) stands for column c; `base`: the
-/// token of column 0.
-template <int Columns, bool All>
-__device__ __forceinline__ void fold_row(Maximum<false>& best, const Products<Columns>& products, int row,
-                                         const std::uint32_t* keep, int) {
-    const auto product = [&](int c) {
-        if constexpr (All) return products.at(row, c);
-        return (keep[c / 8] >> offset_of(c % 8) & 1U) != 0 ? products.at(row, c) : minus_infinity;
-    };
-#pragma unroll
-    for (int c = 0; c < Columns / 4; c += 2)
-        best.value = max_or_nan(best.value, max_or_nan(product(c), product(c + 1)));
-}
+/// Folds tiles of Columns tokens into the maxima of 2 x RowTiles rows, all rows side by side, 32 tokens at a time.
+/// `keep`: the tile's bits, moved so that bit offset_of(c) stands for this thread's column c; `full`: bit b: box b is
+/// kept whole.
+template <bool Indexed>
+class Fold;
 
-template <int Columns, bool All>
-__device__ __forceinline__ void fold_row(Maximum<true>& best, const Products<Columns>& products, int row,
-                                         const std::uint32_t* keep, int base) {
-    const auto product = [&](int c) {
-        if constexpr (All) return products.at(row, c);
-        return (keep[c / 8] >> offset_of(c % 8) & 1U) != 0 ? products.at(row, c) : minus_infinity;
-    };
-    const bool was_nan = best.value != best.value;
-    int winner = -1;
+template <>
+class Fold<false> {
+  public:
+    template <int RowTiles, int Columns>
+    __device__ __forceinline__ static void tile(Maximum<false> (&best)[RowTiles][2],
+                                                const Products<Columns> (&products)[RowTiles],
+                                                const std::uint32_t* keep, std::uint32_t full, int) {
 #pragma unroll
-    for (int c = 0; c < Columns / 4; ++c) {
-        const float s = product(c);
-        if (s > best.value) winner = offset_of(c);
-        best.value = max_or_nan(best.value, s);
-    }
-    if (best.value != best.value) {
-        // Rare: the first NaN is the winner, and nothing after it.
-        if (was_nan) return;
-#pragma unroll
-        for (int c = Columns / 4 - 1; c >= 0; --c) {
-            if (product(c) != product(c)) winner = offset_of(c);
+        for (int box = 0; box < Columns / 32; ++box) {
+            if ((full >> box & 1U) != 0) {
+                fold_box<true>(best, products, box, 0);
+            } else {
+                fold_box<false>(best, products, box, keep[box]);
+            }
         }
     }
-    if (winner >= 0) best.token = base + winner;
-}
+
+  private:
+    template <bool All, int RowTiles, int Columns>
+    __device__ __forceinline__ static void fold_box(Maximum<false> (&best)[RowTiles][2],
+                                                    const Products<Columns> (&products)[RowTiles], int box,
+                                                    std::uint32_t keep) {
+#pragma unroll
+        for (int c = 0; c < 8; c += 2) {
+            const bool a = All || (keep >> offset_of(c) & 1U) != 0;
+            const bool b = All || (keep >> offset_of(c + 1) & 1U) != 0;
+#pragma unroll
+            for (int i = 0; i < 2 * RowTiles; ++i) {
+                const float x = a ? products[i / 2].at(i % 2, box * 8 + c) : minus_infinity;
+                const float y = b ? products[i / 2].at(i % 2, box * 8 + c + 1) : minus_infinity;
+                best[i / 2][i % 2].value = max_or_nan(best[i / 2][i % 2].value, max_or_nan(x, y));
+            }
+        }
+    }
+};
+
+/// With the winning token: columns are compared with the best so far four at a time, and of the last four that were
+/// better enough is remembered to tell, at the tile's end, which of them it was: 9 instructions for 4 columns instead
+/// of 12.
+template <>
+class Fold<true> {
+  public:
+    template <int RowTiles, int Columns>
+    __device__ __forceinline__ static void tile(Maximum<true> (&best)[RowTiles][2],
+                                                const Products<Columns> (&products)[RowTiles],
+                                                const std::uint32_t* keep, std::uint32_t full, int base) {
+        Four winner[RowTiles][2];
+        float before[RowTiles][2];
+#pragma unroll
+        for (int i = 0; i < 2 * RowTiles; ++i) before[i / 2][i % 2] = best[i / 2][i % 2].value;
+#pragma unroll
+        for (int box = 0; box < Columns / 32; ++box) {
+            if ((full >> box & 1U) != 0) {
+                fold_box<true>(best, winner, products, box, 0);
+            } else {
+                fold_box<false>(best, winner, products, box, keep[box]);
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 2 * RowTiles; ++i) {
+            Maximum<true>& row = best[i / 2][i % 2];
+            const Four& four = winner[i / 2][i % 2];
+            if (is_nan(row.value)) {
+                // Rare: the first NaN wins, and nothing after it.
+                if (!is_nan(before[i / 2][i % 2])) row.token = base + first_nan(products[i / 2], i % 2, keep, full);
+            } else if (row.value > before[i / 2][i % 2]) {
+                row.token = base + four.offset + four.place_of(row.value);
+            }
+        }
+    }
+
+  private:
+    /// Columns 4k .. 4k + 3 of a row: at offsets 16 k + 0, 1, 8, 9.
+    struct Four {
+        int offset = 0;  ///< 16 k
+        float a = 0;
+        float a_or_b = 0;
+        float c = 0;
+        [[nodiscard]] __device__ __forceinline__ int place_of(float maximum) const {
+            if (a_or_b == maximum) return a == maximum ? 0 : 1;
+            return c == maximum ? 8 : 9;
+        }
+    };
+
+    __device__ __forceinline__ static bool is_nan(float x) {
+        return x != x;
+    }
+
+    template <bool All, int RowTiles, int Columns>
+    __device__ __forceinline__ static void fold_box(Maximum<true> (&best)[RowTiles][2], Four (&winner)[RowTiles][2],
+                                                    const Products<Columns> (&products)[RowTiles], int box,
+                                                    std::uint32_t keep) {
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+            bool kept[4];
+#pragma unroll
+            for (int j = 0; j < 4; ++j) kept[j] = All || (keep >> offset_of(4 * k + j) & 1U) != 0;
+#pragma unroll
+            for (int i = 0; i < 2 * RowTiles; ++i) {
+                Maximum<true>& row = best[i / 2][i % 2];
+                Four& four = winner[i / 2][i % 2];
+                float x[4];
+#pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    x[j] = kept[j] ? products[i / 2].at(i % 2, box * 8 + 4 * k + j) : minus_infinity;
+                }
+                const float a_or_b = max_or_nan(x[0], x[1]);
+                const float any = max_or_nan(a_or_b, max_or_nan(x[2], x[3]));
+                if (any > row.value) {
+                    four.offset = 32 * box + 16 * k;
+                    four.a = x[0];
+                    four.a_or_b = a_or_b;
+                    four.c = x[2];
+                }
+                row.value = max_or_nan(row.value, any);
+            }
+        }
+    }
+
+    template <int Columns>
+    __device__ __forceinline__ static int first_nan(const Products<Columns>& products, int row,
+                                                    const std::uint32_t* keep, std::uint32_t full) {
+        int offset = 0;
+#pragma unroll
+        for (int c = Columns / 4 - 1; c >= 0; --c) {
+            const bool kept = (full >> (c / 8) & 1U) != 0 || (keep[c / 8] >> offset_of(c % 8) & 1U) != 0;
+            if (kept && is_nan(products.at(row, c))) offset = offset_of(c);
+        }
+        return offset;
+    }
+};
 
 }  // namespace rowmax::cuda

@@ -1,35 +1,21 @@
-// What the two kernels for Hopper share: two warpgroups that read the ring, a warp that fills it, a warp that writes
-// scores.
+// What the two kernels for Hopper share besides the ring: how threads and registers are shared out.
 #pragma once
 
 #include "cuda/kernels/document_ring.cuh"
 
 namespace rowmax::cuda {
 
-inline constexpr int reading_warps = 8;
-inline constexpr int reading_threads = 32 * reading_warps;
-inline constexpr int tiled_threads = reading_threads + 128;
-/// Of a thread, after the warpgroups have shared them out anew: 65536 registers in all.
-inline constexpr int consumer_registers = 216;
-inline constexpr int producer_registers = 72;
+/// Threads of a kernel with so many reading warpgroups, and one of warps that do the rest.
+constexpr int tiled_threads(int groups) {
+    return 128 * (groups + 1);
+}
 
-/// What goes with the maxima of a unit.
-struct UnitNote {
-    Unit unit;
-    std::int32_t seen;  ///< some token was kept
-    std::int32_t stop;
-};
-
-/// One of two or more buffers, taken in turn.
-struct BufferPlace {
-    int buffer = 0;
-    std::uint32_t phase = 0;
-    __device__ __forceinline__ void advance(int buffers) {
-        if (++buffer == buffers) {
-            buffer = 0;
-            phase ^= 1U;
-        }
-    }
+/// Registers of a thread after the warpgroups have shared them out anew: 65536 in all.
+template <int Groups>
+struct Registers {
+    static constexpr int reader = Groups == 2 ? 216 : 144;
+    static constexpr int others = Groups == 2 ? 72 : 80;
+    static_assert(128 * (Groups * reader + others) <= 65536);
 };
 
 /// Start of the ring's slots: their layout repeats every 1024 bytes.

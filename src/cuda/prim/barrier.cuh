@@ -56,6 +56,11 @@ __device__ __forceinline__ void sync_threads(std::uint32_t number, std::uint32_t
     asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+/// Arrives at such a barrier without waiting.
+__device__ __forceinline__ void arrive_threads(std::uint32_t number, std::uint32_t threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
 /// Ordinary stores to shared memory before it are seen by wgmma and the copy engine after the next barrier.
 __device__ __forceinline__ void fence_async_proxy() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
