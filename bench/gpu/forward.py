@@ -11,9 +11,10 @@ import traceback
 from pathlib import Path
 
 import torch
+from timing import ceilings, eager, extra_mib, replayed
+
 from cases import CASES, exact, make
 from implementations import IMPLEMENTATIONS
-from timing import ceilings, eager, extra_mib, replayed
 
 TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import torch
+
 from cases import Inputs
 
 Call = Callable[[], torch.Tensor]

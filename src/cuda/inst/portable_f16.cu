@@ -1,22 +1,8 @@
-#include "cuda/kernels/kernel_sets.hpp"
 #include "cuda/kernels/portable.cuh"
 
 namespace rowmax::cuda {
 
-namespace {
-
-template <bool Indexed>
-KernelEntry entry() {
-    return {reinterpret_cast<const void*>(&portable<TokenType::f16, Indexed>),
-            portable_rows,
-            Indexed,
-            0,
-            1,
-            portable_threads};
-}
-
-}  // namespace
-
-const KernelEntry portable_f16[2] = {entry<false>(), entry<true>()};
+template KernelEntry portable_entry<TokenType::f16, false>();
+template KernelEntry portable_entry<TokenType::f16, true>();
 
 }  // namespace rowmax::cuda

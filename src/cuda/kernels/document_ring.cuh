@@ -47,11 +47,17 @@ struct alignas(16) Tile {
     TileFlags flags;
 };
 
-/// The first kept token of a tile that has one.
-__device__ __forceinline__ int first_kept(const Tile& tile) {
-    int box = 0;
-    while (tile.keep[box] == 0) ++box;
-    return tile.base + box * box_tokens + __ffs(static_cast<int>(tile.keep[box])) - 1;
+/// The first kept token of a tile that has one and starts at token `base`.
+__device__ __forceinline__ int first_kept(const std::uint32_t (&keep)[boxes_of_tile], int base) {
+    int token = base;
+    bool found = false;
+#pragma unroll
+    for (int b = 0; b < boxes_of_tile; ++b) {
+        if (found || keep[b] == 0) continue;
+        token = base + b * box_tokens + __ffs(static_cast<int>(keep[b])) - 1;
+        found = true;
+    }
+    return token;
 }
 
 struct DocumentRing {

@@ -14,6 +14,7 @@
 //   work on different queries) | Control
 #pragma once
 
+#include "cuda/kernels/kernel_sets.hpp"
 #include "cuda/kernels/query_tile.cuh"
 #include "cuda/kernels/roles.cuh"
 #include "cuda/kernels/scores.cuh"
@@ -74,7 +75,7 @@ class FewRowsReader {
         load_query_rows(call_, unit_, queries_, Columns, 0, Columns, static_cast<int>(threadIdx.x), threads);
         fence_async_proxy();
         sync_threads(Control::groups + 1, threads);
-        find_kept();
+        find_places();
     }
 
     __device__ __forceinline__ void begin_unit(const Tile& tile) {
@@ -91,24 +92,21 @@ class FewRowsReader {
         load_query_rows(call_, unit_, queries_, Columns, 0, Columns, static_cast<int>(threadIdx.x % 128), 128);
         fence_async_proxy();
         sync_threads(1 + group_, 128);
-        find_kept();
+        find_places();
     }
 
-    // For the warp that adds up: whether rows lane, lane + 32, .. count.
-    __device__ __forceinline__ void find_kept() {
-        kept_ = 0;
+    // For the warp that adds up: rows lane, lane + 32, ..
+    __device__ __forceinline__ void find_places() {
         if (warp_ != 0) return;
-        for (int i = 0; i < passes; ++i) {
-            const int row = lane_ + 32 * i;
-            if (row < Columns && row_of(call_.params, call_.plan, unit_, row).kept) kept_ |= 1U << i;
-        }
+#pragma unroll
+        for (int i = 0; i < passes; ++i) places_[i] = place_of(call_, unit_, lane_ + 32 * i);
     }
 
     // What the tile's first slot says, before it is given back.
     __device__ __forceinline__ void begin_tile(const Tile& tile) {
         if constexpr (Indexed) {
             if (!seen_) {
-                const int token = first_kept(tile);
+                const int token = first_kept(tile.keep, tile.base);
 #pragma unroll
                 for (int c = 0; c < columns_of_thread; ++c) best_[c].token = token;
             }
@@ -235,10 +233,8 @@ class FewRowsReader {
             Maximum<Indexed> best = maxima[0][row];
 #pragma unroll
             for (int w = 1; w < 4; ++w) join(best, maxima[w][row]);
-            if (rows_wanted<Indexed>(call_)) {
-                write_row(call_, unit_, row_of(call_.params, call_.plan, unit_, row), best, seen_);
-            }
-            const float sum = sum_of_oct<1>(seen_ && (kept_ >> i & 1U) != 0 ? best.value : 0.0F);
+            if (rows_wanted<Indexed>(call_)) write_row(call_, unit_, places_[i], best, seen_);
+            const float sum = sum_of_oct<1>(seen_ && places_[i].kept() ? best.value : 0.0F);
             if (lane_ % rows_of_oct == 0) octs[row / rows_of_oct] = sum;
         }
         __syncwarp();
@@ -258,7 +254,7 @@ class FewRowsReader {
     int token_ = 0;
     bool seen_ = false;
     std::uint32_t keep_[2];
-    std::uint32_t kept_ = 0;
+    RowPlace places_[passes];
     Maximum<Indexed> best_[columns_of_thread];
 };
 
@@ -293,6 +289,17 @@ __global__ void __launch_bounds__(tiled_threads(FewRowsControl<Columns, Indexed>
         const int ring = warp - 4 * Control::groups;
         if (ring < Control::groups) DocumentProducer(control.rings[ring], arguments, ring, Control::groups).run();
     }
+}
+
+template <TokenType Type, int Rows, bool Indexed>
+KernelEntry few_rows_entry() {
+    using Control = FewRowsControl<Rows, Indexed>;
+    return {reinterpret_cast<const void*>(&few_rows<Type, Rows, Indexed>),
+            Rows,
+            Indexed,
+            static_cast<int>(sizeof(Control)),
+            Control::groups,
+            tiled_threads(Control::groups)};
 }
 
 }  // namespace rowmax::cuda

@@ -1,11 +1,20 @@
-// The kernels that are compiled in: one array a row of the table, defined by the files of inst/.
+// The kernels that are compiled in: one array a row of the table.
 #pragma once
 
 #include <array>
 
 #include "cuda/kernels/kernel_entry.hpp"
+#include "cuda/prim/token_type.cuh"
 
 namespace rowmax::cuda {
+
+// One function for each kernel; the files of inst/ instantiate them.
+template <TokenType Type, int Rows, bool Indexed>
+KernelEntry few_rows_entry();
+template <TokenType Type, bool Indexed>
+KernelEntry many_rows_entry();
+template <TokenType Type, bool Indexed>
+KernelEntry portable_entry();
 
 extern const KernelEntry few_rows_f16[6];
 extern const KernelEntry few_rows_bf16[6];

@@ -6,15 +6,16 @@
 //   document
 //                      tile, then folds it into the rows' maxima in registers, while the other multiplies.
 //   warp 8             fills the ring of document tiles (document_ring.cuh)
-//   warp 9             adds up the sums of octs that the warps leave in `octs`, writes the scores
+//   warp 9             adds up the maxima that the warpgroups leave in `rows`, writes scores and winners
 //
-//   ring.full, ring.empty   warp 8 <-> warpgroups          octs_full, octs_empty   warpgroups <-> warp 9
+//   ring.full, ring.empty   warp 8 <-> warpgroups          rows_full, rows_empty   warpgroups <-> warp 9
 //
 //   shared memory: ring slots | query tiles (ceil(d / 64) x 256 x 128 bytes) | Control
 //
 // A document's last tile is multiplied with as many columns (32, 64, 96, 128) as its boxes hold.
 #pragma once
 
+#include "cuda/kernels/kernel_sets.hpp"
 #include "cuda/kernels/products.cuh"
 #include "cuda/kernels/query_tile.cuh"
 #include "cuda/kernels/roles.cuh"
@@ -27,9 +28,10 @@ inline constexpr int many_rows_block = 256;
 inline constexpr int many_rows_groups = 2;
 inline constexpr int reading_warps = 4 * many_rows_groups;
 
-/// What goes with the sums of a unit.
+/// What goes with the maxima of a unit.
 struct UnitNote {
     Unit unit;
+    std::int32_t seen;  ///< some token was kept
     std::int32_t stop;
 };
 
@@ -45,52 +47,72 @@ struct BufferPlace {
     }
 };
 
+template <bool Indexed>
 struct ManyRowsControl {
     static constexpr int buffers = 4;
     DocumentRing ring;
-    Barrier octs_full[buffers];
-    Barrier octs_empty[buffers];
+    Barrier rows_full[buffers];
+    Barrier rows_empty[buffers];
     UnitNote notes[buffers];
-    float octs[buffers][many_rows_block / rows_of_oct];
-    bool kept[many_rows_block];
+    float octs[many_rows_block / rows_of_oct];
+    Maximum<Indexed> rows[buffers][many_rows_block];
 };
 
 template <TokenType Type, bool Indexed>
 class ManyRowsReader {
   public:
-    __device__ __forceinline__ ManyRowsReader(ManyRowsControl& control, std::byte* queries, const Arguments& call)
+    using Control = ManyRowsControl<Indexed>;
+
+    __device__ __forceinline__ ManyRowsReader(Control& control, std::byte* queries, const Arguments& call)
         : control_(control), queries_(queries), call_(call), reader_(control.ring, call.stages) {}
 
+    // While a tile is multiplied, the next one's head is read: only what depends on the products lies between two of a
+    // warpgroup's multiplications.
     __device__ __forceinline__ void run() {
         if (group_ == 1) pass_turn();
-        for (;;) {
-            const Tile& tile = reader_.next();
-            const TileFlags flags{uniform(tile.flags.bits)};
-            if (flags.stop()) break;
-            if (flags.first()) begin_unit(tile);
-            if (flags.boxes() == 0) {
+        read_head();
+        while (!head_.flags.stop()) {
+            const Head now = head_;
+            if (now.flags.first()) begin_unit(now);
+            if (now.flags.boxes() == 0) {
                 reader_.release(reader_.slot());
                 reader_.advance();
+                read_head();
+            } else if (row_tiles_ == 2) {
+                take_tile<2>(now);
             } else {
-                begin_tile(tile);
-                if (row_tiles_ == 2) {
-                    multiply_and_fold<2>(flags.boxes());
-                } else {
-                    multiply_and_fold<1>(flags.boxes());
-                }
+                take_tile<1>(now);
             }
-            if (flags.last()) finish();
+            if (now.flags.last()) finish();
         }
         if (group_ == 0) take_turn();
         hand_over(1);
     }
 
   private:
-    __device__ __forceinline__ void begin_unit(const Tile& tile) {
-        const bool reload = new_queries(call_.params, unit_, tile.unit);
-        unit_ = tile.unit;
+    /// What the readers need to know of a tile, in registers.
+    struct Head {
+        TileFlags flags;
+        std::uint32_t keep[boxes_of_tile];
+        int base;
+        Unit unit;
+    };
+
+    __device__ __forceinline__ void read_head() {
+        const Tile& tile = reader_.next();
+        head_.flags.bits = uniform(tile.flags.bits);
+#pragma unroll
+        for (int b = 0; b < boxes_of_tile; ++b) head_.keep[b] = tile.keep[b];
+        head_.base = tile.base;
+        head_.unit = tile.unit;
+    }
+
+    __device__ __forceinline__ void begin_unit(const Head& now) {
+        const bool reload = new_queries(call_.params, unit_, now.unit);
+        unit_ = now.unit;
         seen_ = false;
-        for (auto& rows : best_) rows[0] = rows[1] = {};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) best_[i / 2][i % 2] = {};
         if (reload) load_queries();
     }
 
@@ -101,40 +123,14 @@ class ManyRowsReader {
         row_tiles_ = uniform(used > 64 * (group_ + 2) ? 2 : 1);
         sync_threads(1 + group_, 128);
         for (int i = 0; i < row_tiles_; ++i) {
-            const int first = 64 * (group_ + 2 * i);
-            const bool kept = load_query_rows(call_, unit_, queries_, many_rows_block, first, 64, thread, 128);
-            if (thread < 64) control_.kept[first + thread] = kept;
+            load_query_rows(call_, unit_, queries_, many_rows_block, 64 * (group_ + 2 * i), 64, thread, 128);
         }
         fence_async_proxy();
         sync_threads(1 + group_, 128);
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-#pragma unroll
-            for (int r = 0; r < 2; ++r) kept_[i][r] = i < row_tiles_ && control_.kept[row_number(i, r)];
-        }
     }
 
     [[nodiscard]] __device__ __forceinline__ int row_number(int row_tile, int r) const {
         return 64 * (group_ + 2 * row_tile) + 16 * warp_ + 8 * r + lane_ / 4;
-    }
-
-    // What the tile's first slot says, before it is given back.
-    __device__ __forceinline__ void begin_tile(const Tile& tile) {
-        const int shift = 2 * (lane_ % 4);
-        if constexpr (Indexed) {
-            if (!seen_) {
-                const int token = first_kept(tile);
-                for (auto& rows : best_) rows[0].token = rows[1].token = token;
-            }
-        }
-        seen_ = true;
-        base_ = tile.base + shift;
-        full_ = 0;
-#pragma unroll
-        for (int b = 0; b < boxes_of_tile; ++b) {
-            keep_[b] = tile.keep[b] >> shift;
-            if (tile.keep[b] == all_lanes) full_ |= 1U << b;
-        }
     }
 
     // Named barriers 3 and 4: the turn of either warpgroup. Both see the same tiles, so turns come out even.
@@ -146,23 +142,22 @@ class ManyRowsReader {
     }
 
     template <int RowTiles>
-    __device__ __forceinline__ void multiply_and_fold(int boxes) {
-        switch (boxes) {
-            case 1: return multiply_columns<RowTiles, 32>();
-            case 2: return multiply_columns<RowTiles, 64>();
-            case 3: return multiply_columns<RowTiles, 96>();
-            default: return multiply_columns<RowTiles, 128>();
+    __device__ __forceinline__ void take_tile(const Head& now) {
+        switch (now.flags.boxes()) {
+            case 1: return take_columns<RowTiles, 32>(now);
+            case 2: return take_columns<RowTiles, 64>(now);
+            case 3: return take_columns<RowTiles, 96>(now);
+            default: return take_columns<RowTiles, 128>(now);
         }
     }
 
     template <int RowTiles, int Columns>
-    __device__ __forceinline__ void multiply_columns() {
+    __device__ __forceinline__ void take_columns(const Head& now) {
         Products<Columns> products[RowTiles];
-        const int slots = slots_of_token(call_.params.dim);
         take_turn();
         multiply_slot<false>(products, 0);
 #pragma unroll 1
-        for (int s = 1; s < slots; ++s) {
+        for (int s = 1; s < slots_of_tile_; ++s) {
             const int before = reader_.slot();
             reader_.advance();
             reader_.wait_full();
@@ -171,10 +166,12 @@ class ManyRowsReader {
             reader_.release(before);
         }
         pass_turn();
-        wait_multiply_groups<0>();
-        reader_.release(reader_.slot());
+        const int last = reader_.slot();
         reader_.advance();
-        fold(products);
+        read_head();
+        wait_multiply_groups<0>();
+        reader_.release(last);
+        fold(products, now);
     }
 
     template <bool Add, int RowTiles, int Columns>
@@ -194,12 +191,28 @@ class ManyRowsReader {
     }
 
     template <int RowTiles, int Columns>
-    __device__ __forceinline__ void fold(const Products<Columns> (&products)[RowTiles]) {
+    __device__ __forceinline__ void fold(const Products<Columns> (&products)[RowTiles], const Head& now) {
+        if constexpr (Indexed) {
+            if (!seen_) {
+                const int token = first_kept(now.keep, now.base);
+#pragma unroll
+                for (int i = 0; i < 4; ++i) best_[i / 2][i % 2].token = token;
+            }
+        }
+        seen_ = true;
+        const int shift = 2 * (lane_ % 4);
+        std::uint32_t keep[boxes_of_tile];
+        std::uint32_t full = 0;
+#pragma unroll
+        for (int b = 0; b < boxes_of_tile; ++b) {
+            keep[b] = now.keep[b] >> shift;
+            if (now.keep[b] == all_lanes) full |= 1U << b;
+        }
         if constexpr (RowTiles == 2) {
-            Fold<Indexed>::tile(best_, products, keep_, full_, base_);
+            Fold<Indexed>::tile(best_, products, keep, full, now.base + shift);
         } else {
             Maximum<Indexed> best[1][2] = {{best_[0][0], best_[0][1]}};
-            Fold<Indexed>::tile(best, products, keep_, full_, base_);
+            Fold<Indexed>::tile(best, products, keep, full, now.base + shift);
             best_[0][0] = best[0][0];
             best_[0][1] = best[0][1];
         }
@@ -207,49 +220,30 @@ class ManyRowsReader {
 
     // Rows side by side, so that the exchanges of one wait while the others' are under way.
     __device__ __forceinline__ void finish() {
-        wait(&control_.octs_empty[out_.buffer], out_.phase ^ 1U);
-        float sum[4];
+        wait(&control_.rows_empty[out_.buffer], out_.phase ^ 1U);
 #pragma unroll
         for (int distance = 1; distance <= 2; distance *= 2) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) join(best_[i / 2][i % 2], exchange(best_[i / 2][i % 2], distance));
         }
+        if (lane_ % 4 == 0) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sum[i] = kept_[i / 2][i % 2] && seen_ ? best_[i / 2][i % 2].value : 0.0F;
-#pragma unroll
-        for (int distance = 16; distance >= 4; distance /= 2) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) sum[i] += exchange(sum[i], distance);
-        }
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            if (i / 2 < row_tiles_ && lane_ == 0) {
-                control_.octs[out_.buffer][row_number(i / 2, i % 2) / rows_of_oct] = sum[i];
+            for (int i = 0; i < 4; ++i) {
+                if (i / 2 < row_tiles_) control_.rows[out_.buffer][row_number(i / 2, i % 2)] = best_[i / 2][i % 2];
             }
         }
-        if (rows_wanted<Indexed>(call_)) write_rows();
         hand_over(0);
     }
 
-    __device__ __forceinline__ void write_rows() {
-        if (lane_ % 4 != 0) return;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            if (i / 2 >= row_tiles_) break;
-            const Row row = row_of(call_.params, call_.plan, unit_, row_number(i / 2, i % 2));
-            write_row(call_, unit_, row, best_[i / 2][i % 2], seen_);
-        }
-    }
-
     __device__ __forceinline__ void hand_over(int stop) {
-        if (stop != 0) wait(&control_.octs_empty[out_.buffer], out_.phase ^ 1U);
-        if (threadIdx.x == 0) control_.notes[out_.buffer] = {unit_, stop};
+        if (stop != 0) wait(&control_.rows_empty[out_.buffer], out_.phase ^ 1U);
+        if (threadIdx.x == 0) control_.notes[out_.buffer] = {unit_, seen_, stop};
         __syncwarp();
-        if (lane_ == 0) arrive(&control_.octs_full[out_.buffer]);
-        out_.advance(ManyRowsControl::buffers);
+        if (lane_ == 0) arrive(&control_.rows_full[out_.buffer]);
+        out_.advance(Control::buffers);
     }
 
-    ManyRowsControl& control_;
+    Control& control_;
     std::byte* queries_;
     const Arguments& call_;
     DocumentReader reader_;
@@ -260,26 +254,65 @@ class ManyRowsReader {
     Unit unit_{-1, -1, -1};
     int row_tiles_ = 1;
     bool seen_ = false;
-    std::uint32_t full_ = 0;  ///< bit b: box b is kept whole
-    bool kept_[2][2];
-    int base_ = 0;
-    std::uint32_t keep_[boxes_of_tile];
+    const int slots_of_tile_ = slots_of_token(call_.params.dim);
+    Head head_;
     Maximum<Indexed> best_[2][2];
 };
 
-/// Warp 9.
-__device__ __forceinline__ void write_many_rows(ManyRowsControl& control, const Arguments& call) {
-    BufferPlace in;
-    for (;;) {
-        wait(&control.octs_full[in.buffer], in.phase);
-        const UnitNote note = control.notes[in.buffer];
-        if (note.stop != 0) return;
-        write_scores(call, note.unit, control.octs[in.buffer]);
-        __syncwarp();
-        if (threadIdx.x % 32 == 0) arrive(&control.octs_empty[in.buffer]);
-        in.advance(ManyRowsControl::buffers);
+/// Warp 9: rows lane, lane + 32, .. of the block.
+template <bool Indexed>
+class ManyRowsWriter {
+  public:
+    using Control = ManyRowsControl<Indexed>;
+
+    __device__ __forceinline__ ManyRowsWriter(Control& control, const Arguments& call)
+        : control_(control), call_(call) {}
+
+    __device__ __forceinline__ void run() {
+        BufferPlace in;
+        for (;;) {
+            wait(&control_.rows_full[in.buffer], in.phase);
+            const UnitNote note = control_.notes[in.buffer];
+            if (note.stop != 0) return;
+            if (new_queries(call_.params, unit_, note.unit)) find_places(note.unit);
+            unit_ = note.unit;
+#pragma unroll
+            for (int i = 0; i < most_passes; ++i) {
+                if (i < passes_) take(control_.rows[in.buffer], places_[i], lane_ + 32 * i, note.seen != 0);
+            }
+            __syncwarp();
+            if (lane_ == 0) arrive(&control_.rows_empty[in.buffer]);
+            in.advance(Control::buffers);
+            write_scores(call_, unit_, control_.octs);
+            __syncwarp();
+        }
     }
-}
+
+  private:
+    __device__ __forceinline__ void find_places(const Unit& unit) {
+        passes_ = (rows_used(call_.params, call_.plan, unit) + 31) / 32;
+#pragma unroll
+        for (int i = 0; i < most_passes; ++i) {
+            if (i < passes_) places_[i] = place_of(call_, unit, lane_ + 32 * i);
+        }
+    }
+
+    __device__ __forceinline__ void take(const Maximum<Indexed> (&rows)[many_rows_block], const RowPlace& place,
+                                         int row, bool seen) {
+        const Maximum<Indexed> best = rows[row];
+        if (rows_wanted<Indexed>(call_)) write_row(call_, unit_, place, best, seen);
+        const float sum = sum_of_oct<1>(seen && place.kept() ? best.value : 0.0F);
+        if (lane_ % rows_of_oct == 0) control_.octs[row / rows_of_oct] = sum;
+    }
+
+    static constexpr int most_passes = many_rows_block / 32;
+    Control& control_;
+    const Arguments& call_;
+    const int lane_ = static_cast<int>(threadIdx.x % 32);
+    Unit unit_{-1, -1, -1};
+    int passes_ = 0;
+    RowPlace places_[most_passes];
+};
 
 template <TokenType Type, bool Indexed>
 __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
@@ -288,13 +321,14 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
     std::byte* slots = aligned_slots(memory);
     const Arguments& call = arguments.call;
     std::byte* queries = slots + call.stages * slot_bytes;
+    using Control = ManyRowsControl<Indexed>;
     auto& control =
-        *reinterpret_cast<ManyRowsControl*>(queries + slots_of_token(call.params.dim) * many_rows_block * row_bytes);
+        *reinterpret_cast<Control*>(queries + slots_of_token(call.params.dim) * many_rows_block * row_bytes);
     if (threadIdx.x == 0) {
         init_ring(control.ring, slots, call.stages, reading_warps);
-        for (int b = 0; b < ManyRowsControl::buffers; ++b) {
-            init(&control.octs_full[b], reading_warps);
-            init(&control.octs_empty[b], 1);
+        for (int b = 0; b < ManyRowsControl<Indexed>::buffers; ++b) {
+            init(&control.rows_full[b], reading_warps);
+            init(&control.rows_empty[b], 1);
         }
         fence_barrier_init();
         prefetch_map(&arguments.tile);
@@ -308,8 +342,18 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
     } else {
         release_registers<Registers<many_rows_groups>::others>();
         if (warp == reading_warps) DocumentProducer(control.ring, arguments, 0, 1).run();
-        if (warp == reading_warps + 1) write_many_rows(control, call);
+        if (warp == reading_warps + 1) ManyRowsWriter<Indexed>(control, call).run();
     }
+}
+
+template <TokenType Type, bool Indexed>
+KernelEntry many_rows_entry() {
+    return {reinterpret_cast<const void*>(&many_rows<Type, Indexed>),
+            many_rows_block,
+            Indexed,
+            static_cast<int>(sizeof(ManyRowsControl<Indexed>)),
+            1,
+            tiled_threads(many_rows_groups)};
 }
 
 }  // namespace rowmax::cuda

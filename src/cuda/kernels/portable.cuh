@@ -6,10 +6,11 @@
 // chunk is multiplied, the next is on its way. Half types multiply on tensor cores, in the same order as the kernels
 // for Hopper, float32 on the ordinary units.
 //
-// float32 products are added in runs of 16, the runs of 256 dimensions one by one, and the sums of these one by one:
-// short chains, which keep the error at a few units of the last place whatever the dimension and the signs.
+// float32 products are added in chains of 8, and the sums of two chains to a total that keeps what its roundings took:
+// the error stays at two units of the last place whatever the dimension and the signs.
 #pragma once
 
+#include "cuda/kernels/kernel_sets.hpp"
 #include "cuda/kernels/products.cuh"
 #include "cuda/kernels/scores.cuh"
 #include "cuda/kernels/share.cuh"
@@ -103,31 +104,47 @@ class Accumulator<TokenType::f32> {
 
     __device__ __forceinline__ void begin(Products<portable_tokens>& sums) {
 #pragma unroll
-        for (int i = 0; i < values; ++i) sums.value[i] = middle_[i] = 0;
-        chunks_ = 0;
+        for (int i = 0; i < values; ++i) sums.value[i] = lost_[i] = 0;
     }
 
     __device__ __forceinline__ void add(Products<portable_tokens>& sums, const std::byte* q, const std::byte* d) {
 #pragma unroll 1
-        for (int run = 0; run < chunk_bytes / run_bytes; ++run) add_run(q + run * run_bytes, d + run * run_bytes);
-        if (++chunks_ == chunks_of_middle) end(sums);
+        for (int run = 0; run < chunk_bytes / run_bytes; ++run) add_run(sums, q + run * run_bytes, d + run * run_bytes);
     }
 
+    // What is lost next to an infinity or NaN is NaN: the plain sum is right.
     __device__ __forceinline__ void end(Products<portable_tokens>& sums) {
-        chunks_ = 0;
 #pragma unroll
         for (int i = 0; i < values; ++i) {
-            sums.value[i] += middle_[i];
-            middle_[i] = 0;
+            if (fabsf(sums.value[i]) < __builtin_huge_valf()) sums.value[i] += lost_[i];
         }
     }
 
   private:
     static constexpr int values = portable_tokens / 2;
     static constexpr int run_bytes = 64;
-    static constexpr int chunks_of_middle = 8;
 
-    __device__ __forceinline__ void add_run(const std::byte* q, const std::byte* d) {
+    /// sum += x, and what rounding took from it.
+    __device__ __forceinline__ static void add_keeping(float& sum, float& lost, float x) {
+        const float total = sum + x;
+        const float part = total - sum;
+        lost += (sum - (total - part)) + (x - part);
+        sum = total;
+    }
+
+    __device__ __forceinline__ static float chain(const float4& a0, const float4& a1, const float4& b0,
+                                                  const float4& b1) {
+        float sum = a0.x * b0.x;
+        sum = fmaf(a0.y, b0.y, sum);
+        sum = fmaf(a0.z, b0.z, sum);
+        sum = fmaf(a0.w, b0.w, sum);
+        sum = fmaf(a1.x, b1.x, sum);
+        sum = fmaf(a1.y, b1.y, sum);
+        sum = fmaf(a1.z, b1.z, sum);
+        return fmaf(a1.w, b1.w, sum);
+    }
+
+    __device__ __forceinline__ void add_run(Products<portable_tokens>& sums, const std::byte* q, const std::byte* d) {
         const int lane = static_cast<int>(threadIdx.x % 32);
         const std::byte* a_row = q + (threadIdx.x / 32 * 16 + lane / 4) * padded_row;
         const std::byte* b_row = d + 2 * (lane % 4) * padded_row;
@@ -138,25 +155,19 @@ class Accumulator<TokenType::f32> {
         }
 #pragma unroll
         for (int c = 0; c < portable_tokens / 4; ++c) {
-            float sum[2] = {0, 0};
+            float4 b[4];
 #pragma unroll
-            for (int k = 0; k < 4; ++k) {
-                const float4 b = *reinterpret_cast<const float4*>(b_row + offset_of(c) * padded_row + k * 16);
+            for (int k = 0; k < 4; ++k)
+                b[k] = *reinterpret_cast<const float4*>(b_row + offset_of(c) * padded_row + k * 16);
 #pragma unroll
-                for (int r = 0; r < 2; ++r) {
-                    sum[r] = fmaf(a[r][k].x, b.x, sum[r]);
-                    sum[r] = fmaf(a[r][k].y, b.y, sum[r]);
-                    sum[r] = fmaf(a[r][k].z, b.z, sum[r]);
-                    sum[r] = fmaf(a[r][k].w, b.w, sum[r]);
-                }
+            for (int r = 0; r < 2; ++r) {
+                const float x = chain(a[r][0], a[r][1], b[0], b[1]) + chain(a[r][2], a[r][3], b[2], b[3]);
+                add_keeping(sums.value[c / 2 * 4 + c % 2 + 2 * r], lost_[c / 2 * 4 + c % 2 + 2 * r], x);
             }
-            middle_[c / 2 * 4 + c % 2] += sum[0];
-            middle_[c / 2 * 4 + c % 2 + 2] += sum[1];
         }
     }
 
-    float middle_[values];
-    int chunks_ = 0;
+    float lost_[values];
 };
 
 template <TokenType Type, bool Indexed>
@@ -312,7 +323,7 @@ class PortableKernel {
             const float sum = sum_of_oct<4>(memory_.rows[row].kept && seen_ ? best.value : 0.0F);
             if (lane_ == 0) memory_.octs[row / rows_of_oct] = sum;
             if (rows_wanted<Indexed>(call_) && lane_ % 4 == 0) {
-                write_row(call_, unit_, row_of(call_.params, call_.plan, unit_, row), best, seen_);
+                write_row(call_, unit_, place_of(call_, unit_, row), best, seen_);
             }
         }
         __syncthreads();
@@ -332,9 +343,14 @@ class PortableKernel {
 };
 
 template <TokenType Type, bool Indexed>
-__global__ void __launch_bounds__(portable_threads) portable(const __grid_constant__ Arguments call) {
+__global__ void __launch_bounds__(portable_threads, 2) portable(const __grid_constant__ Arguments call) {
     __shared__ alignas(16) std::byte memory[sizeof(PortableMemory)];
     PortableKernel<Type, Indexed>(*reinterpret_cast<PortableMemory*>(memory), call).run();
+}
+
+template <TokenType Type, bool Indexed>
+KernelEntry portable_entry() {
+    return {reinterpret_cast<const void*>(&portable<Type, Indexed>), portable_rows, Indexed, 0, 1, portable_threads};
 }
 
 }  // namespace rowmax::cuda

@@ -8,22 +8,39 @@
 
 namespace rowmax::cuda {
 
-/// What is kept of one row: the part's maximum where documents are cut, else index and similarity where wanted.
+/// Where what is kept of one row goes: worked out once for the rows of a block. Packed, since a thread holds several.
+struct RowPlace {
+    std::int64_t code = 0;
+    [[nodiscard]] __device__ __forceinline__ bool kept() const { return (code & 1) != 0; }
+    [[nodiscard]] __device__ __forceinline__ bool in_query() const { return (code & 2) != 0; }
+    /// Of unit item 0, in elements of the index.
+    [[nodiscard]] __device__ __forceinline__ std::int64_t first() const { return code >> 2; }
+};
+
+__device__ __forceinline__ RowPlace place_of(const Arguments& call, const Unit& unit, int row_number) {
+    const Row row = row_of(call.params, call.plan, unit, row_number);
+    const std::int64_t pair = pair_of(call.params, call.plan, unit, row.query) - unit.item;
+    const std::int64_t first = pair * call.params.q.max_length + row.position;
+    return {first * 4 + (row.in_query ? 2 : 0) + (row.kept ? 1 : 0)};
+}
+
+/// The part's maximum where documents are cut, else index and similarity where wanted.
 template <bool Indexed>
-__device__ __forceinline__ void write_row(const Arguments& call, const Unit& unit, const Row& row,
+__device__ __forceinline__ void write_row(const Arguments& call, const Unit& unit, const RowPlace& place,
                                           const Maximum<Indexed>& maximum, bool seen) {
-    if (!row.in_query) return;
-    const std::int64_t pair = pair_of(call.params, call.plan, unit, row.query);
+    if (!place.in_query()) return;
+    const std::int64_t length = call.params.q.max_length;
+    const std::int64_t at = place.first() + unit.item * length;
     if constexpr (Indexed) {
         if (call.plan.parts > 1) {
-            const std::int64_t at = (pair * call.plan.parts + unit.part) * call.params.q.max_length + row.position;
-            call.plan.part_maxima[at] = maximum.value;
-            call.plan.part_index[at] = maximum.token;
+            const std::int64_t pair = at / length;
+            const std::int64_t to = (pair * call.plan.parts + unit.part) * length + (at - pair * length);
+            call.plan.part_maxima[to] = maximum.value;
+            call.plan.part_index[to] = maximum.token;
             return;
         }
     }
-    const std::int64_t at = pair * call.params.q.max_length + row.position;
-    const bool counts = row.kept && seen;
+    const bool counts = place.kept() && seen;
     if constexpr (Indexed) {
         if (call.outputs.index != nullptr) call.outputs.index[at] = counts ? maximum.token : -1;
     }

@@ -1,0 +1,24 @@
+#include "cuda/kernels/kernel_sets.hpp"
+
+namespace rowmax::cuda {
+
+const KernelEntry few_rows_f16[6] = {
+    few_rows_entry<TokenType::f16, 32, false>(),  few_rows_entry<TokenType::f16, 32, true>(),
+    few_rows_entry<TokenType::f16, 64, false>(),  few_rows_entry<TokenType::f16, 64, true>(),
+    few_rows_entry<TokenType::f16, 128, false>(), few_rows_entry<TokenType::f16, 128, true>()};
+const KernelEntry few_rows_bf16[6] = {
+    few_rows_entry<TokenType::bf16, 32, false>(),  few_rows_entry<TokenType::bf16, 32, true>(),
+    few_rows_entry<TokenType::bf16, 64, false>(),  few_rows_entry<TokenType::bf16, 64, true>(),
+    few_rows_entry<TokenType::bf16, 128, false>(), few_rows_entry<TokenType::bf16, 128, true>()};
+
+const KernelEntry many_rows_f16[2] = {many_rows_entry<TokenType::f16, false>(),
+                                      many_rows_entry<TokenType::f16, true>()};
+const KernelEntry many_rows_bf16[2] = {many_rows_entry<TokenType::bf16, false>(),
+                                       many_rows_entry<TokenType::bf16, true>()};
+
+const KernelEntry portable_f16[2] = {portable_entry<TokenType::f16, false>(), portable_entry<TokenType::f16, true>()};
+const KernelEntry portable_bf16[2] = {portable_entry<TokenType::bf16, false>(),
+                                      portable_entry<TokenType::bf16, true>()};
+const KernelEntry portable_f32[2] = {portable_entry<TokenType::f32, false>(), portable_entry<TokenType::f32, true>()};
+
+}  // namespace rowmax::cuda
