@@ -156,7 +156,7 @@ def _recognise(array: Any, name: str) -> Framework:
 
             return _remember(array, JAX)
         if root == "cupy":
-            raise NotImplementedError(f"{name} is a CuPy array, but this build of rowmax has no CUDA kernels")
+            raise NotImplementedError(f"{name} is a CuPy array: pass torch.from_dlpack of it")
     raise TypeError(f"{name} must be a numpy, torch, CuPy or JAX array, got {describe(array)}")
 
 
