@@ -1,6 +1,7 @@
 #include "cli/shared.hpp"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -199,6 +200,10 @@ io::ProgressBar::Options bar_options(const std::string& unit) {
     io::ProgressBar::Options options;
     options.style = isatty(STDERR_FILENO) != 0 ? io::ProgressBar::Style::bar : io::ProgressBar::Style::silent;
     options.unit = unit;
+    options.columns = [] {
+        winsize size{};
+        return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? int{size.ws_col} : 0;
+    };
     return options;
 }
 

@@ -32,14 +32,23 @@ ProgressBar::~ProgressBar() {
     if (shown_ && options_.style == Style::bar) stream_ << erase_line << std::flush;
 }
 
-std::string ProgressBar::text(std::int64_t done, std::int64_t total, double seconds) const {
+std::string ProgressBar::text(std::int64_t done, std::int64_t total, double seconds, bool with_bar) const {
     const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
     if (total <= 0) return fmt::format("{}: {} {}, {:.0f}/s", label_, done, options_.unit, rate);
     const double share = std::clamp(static_cast<double>(done) / static_cast<double>(total), 0.0, 1.0);
-    const std::string bar = options_.style == Style::bar ? drawn(share) + " " : "";
+    const std::string bar = with_bar ? drawn(share) + " " : "";
     const std::string left = done > 0 ? duration(seconds * (1 - share) / share) : "?";
     return fmt::format("{}: {}{:3.0f}% {}/{} {}, {:.0f}/s, {} left", label_, bar, share * 100, done, total,
                        options_.unit, rate, left);
+}
+
+// What fits: all of it, or without the bar, or the beginning of that.
+std::string ProgressBar::line(std::int64_t done, std::int64_t total, double seconds) const {
+    if (options_.style != Style::bar) return text(done, total, seconds, false);
+    const int columns = options_.columns();
+    const auto room = columns > 0 ? static_cast<std::size_t>(columns - 1) : std::string::npos;  // the last one may wrap
+    const std::string whole = text(done, total, seconds, true);
+    return whole.size() <= room ? whole : text(done, total, seconds, false).substr(0, room);
 }
 
 void ProgressBar::update(std::int64_t done, std::int64_t total) {
@@ -50,11 +59,11 @@ void ProgressBar::update(std::int64_t done, std::int64_t total) {
     if (now - start_ < options_.delay || (shown_ && now - last_ < interval)) return;
     last_ = now;
     shown_ = true;
-    const std::string line = text(done, total, std::chrono::duration<double>(now - start_).count());
+    const std::string shown = line(done, total, std::chrono::duration<double>(now - start_).count());
     if (options_.style == Style::bar) {
-        stream_ << erase_line << line << std::flush;
+        stream_ << erase_line << shown << std::flush;
     } else {
-        stream_ << line << '\n' << std::flush;
+        stream_ << shown << '\n' << std::flush;
     }
 }
 

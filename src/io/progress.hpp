@@ -27,6 +27,8 @@ class ProgressBar {
         std::chrono::milliseconds delay{2000};
         std::chrono::milliseconds interval{100};  ///< between redraws; lines: 100 times as long
         std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
+        /// Width of the terminal, asked at every redraw: a line that wraps cannot be redrawn. 0: unknown.
+        std::function<int()> columns = [] { return 0; };
     };
 
     ProgressBar(std::ostream& stream, std::string label, Options options);
@@ -42,7 +44,8 @@ class ProgressBar {
 
   private:
     using Time = std::chrono::steady_clock::time_point;
-    [[nodiscard]] std::string text(std::int64_t done, std::int64_t total, double seconds) const;
+    [[nodiscard]] std::string text(std::int64_t done, std::int64_t total, double seconds, bool with_bar) const;
+    [[nodiscard]] std::string line(std::int64_t done, std::int64_t total, double seconds) const;
     std::ostream& stream_;
     std::string label_;
     Options options_;

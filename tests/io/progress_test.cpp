@@ -52,6 +52,24 @@ TEST_F(Progress, LongWorkDrawsOneLineAndRemovesIt) {
     EXPECT_TRUE(out_.str().ends_with("\r\x1b[K"));
 }
 
+TEST_F(Progress, StaysOnOneLineOfTheTerminal) {
+    ProgressBar::Options narrow = options(ProgressBar::Style::bar);
+    int columns = 0;
+    narrow.columns = [&] { return columns; };
+    ProgressBar bar(out_, "packing", narrow);
+    for (columns = 1; columns < 120; ++columns) {
+        now_ += 4s;
+        out_.str("");
+        bar.update(25, 100);
+        const std::string line = out_.str().substr(4);  // after "\r\x1b[K"
+        EXPECT_LT(line.size(), columns);
+        EXPECT_EQ(line.substr(0, 8), std::string("packing:").substr(0, line.size()));
+        const bool has_bar = line.find("[#######") != std::string::npos;
+        EXPECT_TRUE(has_bar || columns < 90) << line;
+        EXPECT_TRUE(!has_bar || columns > 70) << line;
+    }
+}
+
 TEST_F(Progress, AnUnfinishedBarIsErased) {
     {
         ProgressBar bar(out_, "packing", options(ProgressBar::Style::bar));
