@@ -126,8 +126,10 @@ def _as_computed(Q: Tensor, D: Tensor, extras: Extras) -> tuple[Tensor, Tensor]:
     if "dtype" in extras:
         dtype = extras.pop("dtype")
         Q, D = _read_as(Q, "Q", dtype), _read_as(D, "D", dtype)
-    if is_autocast_enabled(Q.device.type):
-        Q, D = _autocast(Q), _autocast(D)
+    device = Q.device.type  # torch raises for the name of one without autocast, such as meta
+    if device in ("cpu", "cuda") and is_autocast_enabled(device):
+        to = torch.get_autocast_dtype(device)
+        Q, D = _autocast(Q, to), _autocast(D, to)
     return Q, D
 
 
@@ -182,9 +184,9 @@ def _read_as(tensor: Tensor, name: str, dtype: str) -> Tensor:
     return tensor
 
 
-def _autocast(tensor: Tensor) -> Tensor:
+def _autocast(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     casts = tensor.is_floating_point() and tensor.dtype is not torch.float64
-    return tensor.to(torch.get_autocast_dtype(tensor.device.type)) if casts else tensor
+    return tensor.to(dtype) if casts else tensor
 
 
 def _needs_dispatcher(*tensors: Tensor) -> bool:

@@ -70,6 +70,14 @@ def test_explain_follows_autocast():
     assert chosen[0].endswith("bf16")
 
 
+def test_autocast_of_a_device_that_has_none():
+    q, d = tensors(torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for pair in ((q.to("meta"), d.to("meta")), (q, d.to("meta"))):
+            with pytest.raises(TypeError, match="has no memory to read"):
+                rowmax.maxsim(*pair)
+
+
 def test_lists_and_arrays_may_change_before_backward():
     q, d = tensors()
     mask, offsets = np.ones((2, 3), bool), [0, 3, 6]
