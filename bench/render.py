@@ -10,6 +10,7 @@ import difflib
 import sys
 from pathlib import Path
 
+import gpu_section
 import results
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -176,6 +177,7 @@ def document() -> str:
     parts += [quality_section(path) for path in newest_files("quality")]
     for path in newest_files("cpu"):
         parts += [device_section(path), plots_section(path)]
+    parts += [gpu_section.section(path, table) for path in newest_files("forward")]
     return "\n".join(part + "\n" for part in parts)
 
 
