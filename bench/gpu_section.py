@@ -11,10 +11,10 @@ RIVALS = ("torch", "fm", "lik")
 # Share of the floor under graph replay that the project set out to reach.
 AIMS = {"text-10k": 0.95, "long-1k": 0.88, "medium-1k": 0.80, "colpali-1k": 0.97, "batch-128x1k": 0.80, "colpali-16q": 0.75,
         "edge-16k": 0.95, "d96-4k": 0.70, "ragged-10k": 0.85, "ragged-1k-lq1024": 0.75}
-INTRODUCTION = """Forward pass, {dtype} in, float32 scores out; shapes as `bench/gpu/cases.py` has them. *floor*: the larger of operations
-over the rate of cuBLAS' matrix product of 8192 x 8192 ({gemm} TFLOP/s) and bytes over the rate of a device copy ({copy} TB/s), both
-of this run; inputs that fit the cache can be faster than that. Cells: milliseconds a call, medians. {date}, commit `{commit}`,
-`{file}`."""
+INTRODUCTION = """Forward pass, {dtype} in, float32 scores out; shapes as `bench/gpu/cases.py` has them. *floor*: the larger
+of operations over the rate of cuBLAS' matrix product of 8192 x 8192 ({gemm} TFLOP/s) and bytes over the rate of a device
+copy ({copy} TB/s), both of this run; inputs that fit the cache can be faster than that. Cells: milliseconds a call, medians.
+{date}, commit `{commit}`, `{file}`."""
 
 
 def milliseconds(value: float) -> str:
