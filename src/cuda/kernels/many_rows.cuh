@@ -276,10 +276,7 @@ class ManyRowsWriter {
             if (note.stop != 0) return;
             if (new_queries(call_.params, unit_, note.unit)) find_places(note.unit);
             unit_ = note.unit;
-#pragma unroll
-            for (int i = 0; i < most_passes; ++i) {
-                if (i < passes_) take(control_.rows[in.buffer], places_[i], lane_ + 32 * i, note.seen != 0);
-            }
+            take(control_.rows[in.buffer], note.seen != 0);
             __syncwarp();
             if (lane_ == 0) arrive(&control_.rows_empty[in.buffer]);
             in.advance(Control::buffers);
@@ -290,28 +287,36 @@ class ManyRowsWriter {
 
   private:
     __device__ __forceinline__ void find_places(const Unit& unit) {
-        passes_ = (rows_used(call_.params, call_.plan, unit) + 31) / 32;
 #pragma unroll
-        for (int i = 0; i < most_passes; ++i) {
-            if (i < passes_) places_[i] = place_of(call_, unit, lane_ + 32 * i);
+        for (int i = 0; i < passes; ++i) places_[i] = place_of(call_, unit, lane_ + 32 * i);
+    }
+
+    // All passes side by side: rows that are not used have places that do not count.
+    __device__ __forceinline__ void take(const Maximum<Indexed> (&rows)[many_rows_block], bool seen) {
+        float sum[passes];
+#pragma unroll
+        for (int i = 0; i < passes; ++i) {
+            const Maximum<Indexed> best = rows[lane_ + 32 * i];
+            if (rows_wanted<Indexed>(call_)) write_row(call_, unit_, places_[i], best, seen);
+            sum[i] = seen && places_[i].kept() ? best.value : 0.0F;
+        }
+#pragma unroll
+        for (int distance = 4; distance >= 1; distance /= 2) {
+#pragma unroll
+            for (int i = 0; i < passes; ++i) sum[i] += exchange(sum[i], distance);
+        }
+#pragma unroll
+        for (int i = 0; i < passes; ++i) {
+            if (lane_ % rows_of_oct == 0) control_.octs[lane_ / rows_of_oct + 4 * i] = sum[i];
         }
     }
 
-    __device__ __forceinline__ void take(const Maximum<Indexed> (&rows)[many_rows_block], const RowPlace& place,
-                                         int row, bool seen) {
-        const Maximum<Indexed> best = rows[row];
-        if (rows_wanted<Indexed>(call_)) write_row(call_, unit_, place, best, seen);
-        const float sum = sum_of_oct<1>(seen && place.kept() ? best.value : 0.0F);
-        if (lane_ % rows_of_oct == 0) control_.octs[row / rows_of_oct] = sum;
-    }
-
-    static constexpr int most_passes = many_rows_block / 32;
+    static constexpr int passes = many_rows_block / 32;
     Control& control_;
     const Arguments& call_;
     const int lane_ = static_cast<int>(threadIdx.x % 32);
     Unit unit_{-1, -1, -1};
-    int passes_ = 0;
-    RowPlace places_[most_passes];
+    RowPlace places_[passes];
 };
 
 template <TokenType Type, bool Indexed>

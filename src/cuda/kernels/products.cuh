@@ -34,17 +34,29 @@ class Fold<false> {
     __device__ __forceinline__ static void tile(Maximum<false> (&best)[RowTiles][2],
                                                 const Products<Columns> (&products)[RowTiles],
                                                 const std::uint32_t* keep, std::uint32_t full, int) {
-#pragma unroll
-        for (int box = 0; box < Columns / 32; ++box) {
-            if ((full >> box & 1U) != 0) {
-                fold_box<true>(best, products, box, 0);
-            } else {
-                fold_box<false>(best, products, box, keep[box]);
-            }
+        constexpr int boxes = Columns / 32;
+        constexpr std::uint32_t before_last = (1U << (boxes - 1)) - 1U;
+        // Three pieces of straight code, since branches among them cost more than instructions: the usual tile, a
+        // document's last one, and one with holes.
+        if (full == 2 * before_last + 1) {
+            fold_boxes<true, true>(best, products, keep);
+        } else if ((full & before_last) == before_last) {
+            fold_boxes<true, false>(best, products, keep);
+        } else {
+            fold_boxes<false, false>(best, products, keep);
         }
     }
 
   private:
+    template <bool First, bool Last, int RowTiles, int Columns>
+    __device__ __forceinline__ static void fold_boxes(Maximum<false> (&best)[RowTiles][2],
+                                                      const Products<Columns> (&products)[RowTiles],
+                                                      const std::uint32_t* keep) {
+#pragma unroll
+        for (int box = 0; box < Columns / 32 - 1; ++box) fold_box<First>(best, products, box, keep[box]);
+        fold_box<Last>(best, products, Columns / 32 - 1, keep[Columns / 32 - 1]);
+    }
+
     template <bool All, int RowTiles, int Columns>
     __device__ __forceinline__ static void fold_box(Maximum<false> (&best)[RowTiles][2],
                                                     const Products<Columns> (&products)[RowTiles], int box,
@@ -77,13 +89,14 @@ class Fold<true> {
         float before[RowTiles][2];
 #pragma unroll
         for (int i = 0; i < 2 * RowTiles; ++i) before[i / 2][i % 2] = best[i / 2][i % 2].value;
-#pragma unroll
-        for (int box = 0; box < Columns / 32; ++box) {
-            if ((full >> box & 1U) != 0) {
-                fold_box<true>(best, winner, products, box, 0);
-            } else {
-                fold_box<false>(best, winner, products, box, keep[box]);
-            }
+        constexpr int boxes = Columns / 32;
+        constexpr std::uint32_t before_last = (1U << (boxes - 1)) - 1U;
+        if (full == 2 * before_last + 1) {
+            fold_boxes<true, true>(best, winner, products, keep);
+        } else if ((full & before_last) == before_last) {
+            fold_boxes<true, false>(best, winner, products, keep);
+        } else {
+            fold_boxes<false, false>(best, winner, products, keep);
         }
 #pragma unroll
         for (int i = 0; i < 2 * RowTiles; ++i) {
@@ -113,6 +126,15 @@ class Fold<true> {
 
     __device__ __forceinline__ static bool is_nan(float x) {
         return x != x;
+    }
+
+    template <bool First, bool Last, int RowTiles, int Columns>
+    __device__ __forceinline__ static void fold_boxes(Maximum<true> (&best)[RowTiles][2], Four (&winner)[RowTiles][2],
+                                                      const Products<Columns> (&products)[RowTiles],
+                                                      const std::uint32_t* keep) {
+#pragma unroll
+        for (int box = 0; box < Columns / 32 - 1; ++box) fold_box<First>(best, winner, products, box, keep[box]);
+        fold_box<Last>(best, winner, products, Columns / 32 - 1, keep[Columns / 32 - 1]);
     }
 
     template <bool All, int RowTiles, int Columns>
