@@ -54,8 +54,11 @@ class Contestant:
     turns: list[Turn] = field(default_factory=list)
 
     def ask(self, *message):
-        self.connection.send(message)
-        answer = self.connection.recv()
+        try:
+            self.connection.send(message)
+            answer = self.connection.recv()
+        except (EOFError, OSError):
+            raise Failure("its process ended") from None
         if isinstance(answer, Failure):
             raise answer
         return answer
