@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/device_topk.hpp"
 #include "core/float_mode.hpp"
 #include "core/overlap.hpp"
 #include "core/problem.hpp"
@@ -23,6 +24,15 @@ std::int64_t default_chunk(std::int64_t queries) {
     return std::max<std::int64_t>(scores_held / std::max<std::int64_t>(queries, 1), 256);
 }
 
+/// The problem of documents first .. first + count - 1.
+core::Params chunk_of(const core::Params& params, std::int64_t first, std::int64_t count) {
+    core::Params part = params;
+    part.d = core::slice(params.d, first, count);
+    part.pairs.width = count;
+    part.pairs.count = params.q.count * count;
+    return part;
+}
+
 template <class Score>
 void push_chunk(core::TopK& best, const std::vector<Score>& scores, std::int64_t first, std::int64_t documents) {
     for (std::int64_t i = 0; i < best.queries(); ++i) {
@@ -37,14 +47,10 @@ void search_chunks(const Problem& problem, const core::Kernel& row, std::int64_t
     const std::int64_t total = problem.params.d.count;
     std::vector<Score> scores(static_cast<std::size_t>(problem.params.q.count * std::min(chunk, total)));
     for (std::int64_t first = 0; first < total; first += chunk) {
-        core::Params part = problem.params;
         const std::int64_t documents = std::min(chunk, total - first);
-        part.d = core::slice(problem.params.d, first, documents);
-        part.pairs.width = documents;
-        part.pairs.count = problem.params.q.count * documents;
         core::Outputs outputs;
         outputs.scores = scores.data();
-        row.score(part, outputs);
+        row.score(chunk_of(problem.params, first, documents), outputs);
         push_chunk(best, scores, first, documents);
     }
 }
@@ -76,6 +82,77 @@ void place_workspace(core::Params& params, const core::Kernel& row, const core::
     params.place.workspace = device.allocate(device.context, bytes);
     if (params.place.workspace != nullptr) return;
     throw Error(ErrorCode::out_of_memory, fmt::format("no {} bytes of scratch memory for {}", bytes, row.name));
+}
+
+/// Scratch memory of a top-k on a device: lists, the scores of a chunk, and what the row needs besides.
+class DeviceScratch {
+  public:
+    DeviceScratch(const core::DeviceTopK& device, const core::Place& place, const Device& caller, std::size_t bytes)
+        : device_(device), place_(place) {
+        memory_ = caller.allocate != nullptr ? caller.allocate(caller.context, bytes) : device.take(place, bytes);
+        if (memory_ == nullptr) {
+            throw Error(ErrorCode::out_of_memory, fmt::format("no {} bytes of scratch memory for top-k", bytes));
+        }
+        owned_ = caller.allocate == nullptr;
+    }
+    ~DeviceScratch() {
+        if (owned_) device_.give_back(place_, memory_);
+    }
+    DeviceScratch(const DeviceScratch&) = delete;
+    DeviceScratch& operator=(const DeviceScratch&) = delete;
+    [[nodiscard]] std::byte* at(std::size_t offset) const { return static_cast<std::byte*>(memory_) + offset; }
+
+  private:
+    const core::DeviceTopK& device_;
+    core::Place place_;
+    void* memory_ = nullptr;
+    bool owned_ = false;
+};
+
+constexpr std::size_t aligned(std::size_t bytes) {
+    constexpr std::size_t alignment = 256;
+    return (bytes + alignment - 1) / alignment * alignment;
+}
+
+// 64 MiB of scores at most, unless there are very many queries: a chunk must also fill the device.
+std::int64_t default_device_chunk(std::int64_t queries) {
+    constexpr std::int64_t scores_held = std::int64_t{1} << 24;
+    return std::max<std::int64_t>(scores_held / queries, 4096);
+}
+
+void run_device_topk(const Problem& problem, const core::Kernel& row, const Options& options, std::int64_t k,
+                     std::int64_t chunk, const core::TopKOutputs& out) {
+    const core::DeviceTopK* device = core::device_topk();
+    const core::Params& params = problem.params;
+    const std::int64_t total = params.d.count;
+    if (device == nullptr) throw Error(ErrorCode::internal, "a build without CUDA was given a CUDA problem");
+    if (total > core::most_device_documents) {
+        throw Error(ErrorCode::not_implemented, fmt::format("top-k of {} documents in one call on a device", total));
+    }
+    const std::int64_t step = std::min(chunk > 0 ? chunk : default_device_chunk(params.q.count), total);
+    core::Outputs outputs;
+    const std::size_t scores_at = aligned(device->lists_bytes(params.q.count, k));
+    const std::size_t rest_at = scores_at + aligned(static_cast<std::size_t>(params.q.count * step) * sizeof(float));
+    std::size_t rest = 0;
+    for (const std::int64_t size : {step, total % step}) {
+        if (size > 0 && row.workspace != nullptr) {
+            rest = std::max(rest, row.workspace(chunk_of(params, 0, size), outputs));
+        }
+    }
+    const DeviceScratch scratch(*device, params.place, options.device, rest_at + rest);
+    outputs.scores = scratch.at(scores_at);
+    core::TopKChunk merged{reinterpret_cast<const float*>(scratch.at(scores_at)), scratch.at(0), params.q.count, k};
+    for (; merged.first < total; merged.first += step, ++merged.number) {
+        merged.documents = std::min(step, total - merged.first);
+        core::Params part = chunk_of(params, merged.first, merged.documents);
+        part.place.workspace = rest > 0 ? scratch.at(rest_at) : nullptr;
+        row.score(part, outputs);
+        if (merged.first + step >= total) {
+            merged.best = static_cast<float*>(out.scores);
+            merged.index = out.index;
+        }
+        device->merge(params.place, merged);
+    }
 }
 
 }  // namespace
@@ -126,8 +203,8 @@ void topk(const TokenSet& q, const TokenSet& d, std::int64_t k, std::int64_t chu
     const core::NamedView written[] = {{"scores", scores}, {"index", index}};
     core::check_disjoint(written, request);
     if (kept == 0 || problem.params.q.count == 0) return;
-    if (problem.params.place.cuda) throw Error(ErrorCode::not_implemented, "top-k on a CUDA device");
     const core::Kernel& row = core::choose(problem.params, options.kernel);
+    if (problem.params.place.cuda) return run_device_topk(problem, row, options, kept, chunk, out);
     const std::int64_t step = chunk > 0 ? chunk : default_chunk(problem.params.q.count);
     const auto run = problem.shape.dtype == DType::f64 ? run_topk<double> : run_topk<float>;
     run(problem, row, kept, step, out);

@@ -8,6 +8,7 @@
 
 #include "cuda/kernels/arguments.hpp"
 #include "cuda/kernels/kernel_sets.hpp"
+#include "cuda/kernels/topk_arguments.hpp"
 #include "cuda/tuning.hpp"
 #include "rowmax/error.hpp"
 
@@ -217,6 +218,7 @@ void load_kernels(const DeviceInfo& info) {
     }
     load(second_pass_kernels.add_groups, 0);
     load(second_pass_kernels.join_parts, 0);
+    load(merge_chunk_kernel, 0);
     if (info.capability != 90) return;
     for (const KernelSet& set : tiled_sets()) {
         for (int i = 0; i < set.count; ++i) load(set.entries[i].function, info.shared_bytes);

@@ -1,10 +1,15 @@
 // A build without CUDA: the CUDA backend's table is empty.
+#include "core/device_topk.hpp"
 #include "core/registry.hpp"
 
 namespace rowmax::core {
 
 std::span<const Kernel> cuda_kernels() {
     return {};
+}
+
+const DeviceTopK* device_topk() {
+    return nullptr;
 }
 
 }  // namespace rowmax::core
