@@ -33,12 +33,13 @@ std::string check_device_name(const std::string& device) {
     return fmt::format("'{}' is not a device; known: {}", device, devices);
 }
 
-// "auto" and "all" mean what is there, and in a build without CUDA that is the CPU.
+// "auto" and "all" mean what the command can use, and that is the CPU until it can send files to a GPU.
 void require_device(const std::string& device) {
-    if (is_cuda(device) && core::cuda_kernels().empty()) {
-        throw Error(ErrorCode::device,
-                    fmt::format("--device {}: this build of rowmax has no CUDA kernels; use --device cpu", device));
-    }
+    if (!is_cuda(device)) return;
+    const bool built = !core::cuda_kernels().empty();
+    throw Error(ErrorCode::device, fmt::format("--device {}: {}; use --device cpu", device,
+                                               built ? "the command does not compute on CUDA devices yet"
+                                                     : "this build of rowmax has no CUDA kernels"));
 }
 
 void require_kernel(const std::string& option) {
