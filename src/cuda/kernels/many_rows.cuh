@@ -35,18 +35,6 @@ struct UnitNote {
     std::int32_t stop;
 };
 
-/// One of some buffers, taken in turn.
-struct BufferPlace {
-    int buffer = 0;
-    std::uint32_t phase = 0;
-    __device__ __forceinline__ void advance(int buffers) {
-        if (++buffer == buffers) {
-            buffer = 0;
-            phase ^= 1U;
-        }
-    }
-};
-
 template <bool Indexed>
 struct ManyRowsControl {
     static constexpr int buffers = 4;
@@ -220,7 +208,7 @@ class ManyRowsReader {
 
     // Rows side by side, so that the exchanges of one wait while the others' are under way.
     __device__ __forceinline__ void finish() {
-        wait(&control_.rows_empty[out_.buffer], out_.phase ^ 1U);
+        wait(&control_.rows_empty[out_.slot], out_.phase ^ 1U);
 #pragma unroll
         for (int distance = 1; distance <= 2; distance *= 2) {
 #pragma unroll
@@ -229,17 +217,17 @@ class ManyRowsReader {
         if (lane_ % 4 == 0) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                if (i / 2 < row_tiles_) control_.rows[out_.buffer][row_number(i / 2, i % 2)] = best_[i / 2][i % 2];
+                if (i / 2 < row_tiles_) control_.rows[out_.slot][row_number(i / 2, i % 2)] = best_[i / 2][i % 2];
             }
         }
         hand_over(0);
     }
 
     __device__ __forceinline__ void hand_over(int stop) {
-        if (stop != 0) wait(&control_.rows_empty[out_.buffer], out_.phase ^ 1U);
-        if (threadIdx.x == 0) control_.notes[out_.buffer] = {unit_, seen_, stop};
+        if (stop != 0) wait(&control_.rows_empty[out_.slot], out_.phase ^ 1U);
+        if (threadIdx.x == 0) control_.notes[out_.slot] = {unit_, seen_, stop};
         __syncwarp();
-        if (lane_ == 0) arrive(&control_.rows_full[out_.buffer]);
+        if (lane_ == 0) arrive(&control_.rows_full[out_.slot]);
         out_.advance(Control::buffers);
     }
 
@@ -250,7 +238,7 @@ class ManyRowsReader {
     const int group_ = uniform(static_cast<int>(threadIdx.x / 128));
     const int warp_ = uniform(static_cast<int>(threadIdx.x / 32 % 4));
     const int lane_ = static_cast<int>(threadIdx.x % 32);
-    BufferPlace out_;
+    RingPlace out_;
     Unit unit_{-1, -1, -1};
     int row_tiles_ = 1;
     bool seen_ = false;
@@ -269,16 +257,16 @@ class ManyRowsWriter {
         : control_(control), call_(call) {}
 
     __device__ __forceinline__ void run() {
-        BufferPlace in;
+        RingPlace in;
         for (;;) {
-            wait(&control_.rows_full[in.buffer], in.phase);
-            const UnitNote note = control_.notes[in.buffer];
+            wait(&control_.rows_full[in.slot], in.phase);
+            const UnitNote note = control_.notes[in.slot];
             if (note.stop != 0) return;
             if (new_queries(call_.params, unit_, note.unit)) find_places(note.unit);
             unit_ = note.unit;
-            take(control_.rows[in.buffer], note.seen != 0);
+            take(control_.rows[in.slot], note.seen != 0);
             __syncwarp();
-            if (lane_ == 0) arrive(&control_.rows_empty[in.buffer]);
+            if (lane_ == 0) arrive(&control_.rows_empty[in.slot]);
             in.advance(Control::buffers);
             write_scores(call_, unit_, control_.octs);
             __syncwarp();
