@@ -11,4 +11,10 @@ constexpr int bytes_of(TokenType type) {
     return type == TokenType::f32 ? 4 : 2;
 }
 
+/// As instructions are called after it.
+template <TokenType Type>
+inline constexpr char type_name[] = "f16";
+template <>
+inline constexpr char type_name<TokenType::bf16>[] = "bf16";
+
 }  // namespace rowmax::cuda
