@@ -13,8 +13,8 @@
 
 #include "cli/exit_code.hpp"
 #include "cli/signals.hpp"
+#include "core/parallel.hpp"
 #include "core/registry.hpp"
-#include "cpu/pool.hpp"
 
 namespace rowmax::cli {
 
@@ -111,7 +111,7 @@ Options score_options(const ComputeOptions& options) {
     require_kernel(options.kernel);
     Options result;
     result.normalize = options.normalize;
-    result.threads = cpu::thread_count(options.threads);
+    result.threads = core::thread_count(options.threads);
     result.kernel = options.kernel;
     return result;
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "cpu/pool.hpp"
+#include "core/parallel.hpp"
 #include "cpu/sample.hpp"
 #include "prim/fma_peak.hpp"
 
@@ -63,7 +63,7 @@ Timing measure(const Shape& shape, DType dtype, const Options& options, double s
     ScoreOutputs outputs;
     outputs.scores = TensorView(memory.data(), result.dtype, result.scores);
     score(request, outputs);  // first touch of pages and threads
-    const int threads = cpu::thread_count(options.threads);
+    const int threads = core::thread_count(options.threads);
     std::vector<double> times;
     std::vector<double> peaks;
     const auto start = Clock::now();

@@ -1,4 +1,4 @@
-#include "cpu/pool.hpp"
+#include "core/parallel.hpp"
 
 #include <sched.h>
 #include <unistd.h>
@@ -25,10 +25,10 @@ constexpr int most_threads = 1024;
 
 /// One call of run_tasks: lives on the caller's stack until every helper has left it.
 struct Job {
-    Job(detail::Task function, void* argument, std::int64_t tasks, int helpers)
+    Job(core::detail::Task function, void* argument, std::int64_t tasks, int helpers)
         : task(function), context(argument), count(tasks), places(helpers) {}
 
-    detail::Task task;
+    core::detail::Task task;
     void* context;
     std::int64_t count;
     int places;      ///< helpers that may still join; guarded by the pool's mutex
@@ -135,13 +135,16 @@ int available_cores() {
 }
 
 }  // namespace
+}  // namespace rowmax::cpu
+
+namespace rowmax::core {
 
 int thread_count(int wanted) {
-    if (wanted > 0) return std::min(wanted, most_threads);
+    if (wanted > 0) return std::min(wanted, cpu::most_threads);
     const char* variable = std::getenv("ROWMAX_THREADS");
     const int asked = variable == nullptr ? 0 : std::atoi(variable);
-    if (asked > 0) return std::min(asked, most_threads);
-    static const int cores = std::min(available_cores(), most_threads);
+    if (asked > 0) return std::min(asked, cpu::most_threads);
+    static const int cores = std::min(cpu::available_cores(), cpu::most_threads);
     return cores;
 }
 
@@ -151,9 +154,9 @@ void detail::run_tasks(int threads, std::int64_t count, Task task, void* context
         for (std::int64_t i = 0; i < count; ++i) task(context, i);
         return;
     }
-    Job job(task, context, count, helpers);
-    pool().run(job, helpers);
+    cpu::Job job(task, context, count, helpers);
+    cpu::pool().run(job, helpers);
     if (job.error != nullptr) std::rethrow_exception(job.error);
 }
 
-}  // namespace rowmax::cpu
+}  // namespace rowmax::core

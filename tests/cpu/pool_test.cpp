@@ -1,5 +1,5 @@
 // The thread pool: every task once, several callers, tasks that call it, exceptions, fork.
-#include "cpu/pool.hpp"
+#include "core/parallel.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-namespace rowmax::cpu {
+namespace rowmax::core {
 namespace {
 
 bool every_task_once(int threads, std::int64_t count) {
@@ -96,4 +96,4 @@ TEST(Pool, CountsThreads) {
 }
 
 }  // namespace
-}  // namespace rowmax::cpu
+}  // namespace rowmax::core

@@ -12,11 +12,11 @@
 #include <cstring>
 #include <vector>
 
+#include "core/parallel.hpp"
 #include "cpu/kernels/buffer.hpp"
 #include "cpu/kernels/counting_sort.hpp"
 #include "cpu/kernels/gradient_rows.hpp"
 #include "cpu/kernels/regions.hpp"
-#include "cpu/pool.hpp"
 #include "cpu/tuning.hpp"
 
 namespace rowmax::cpu {
@@ -79,7 +79,7 @@ class SideGradient {
             }
         }
         const auto count = static_cast<std::int64_t>(small.size());
-        parallel_for(threads, count, [&](std::int64_t i) { run_region(small[static_cast<std::size_t>(i)], 1); });
+        core::parallel_for(threads, count, [&](std::int64_t i) { run_region(small[static_cast<std::size_t>(i)], 1); });
     }
 
   private:
@@ -156,7 +156,7 @@ class SideGradient {
     static void parallel_chunks(int threads, const std::vector<Run>& runs, F f) {
         const auto count = static_cast<std::int64_t>(runs.size());
         const std::int64_t chunks = threads == 1 ? 1 : std::min(count, std::int64_t{threads} * tasks_per_thread);
-        parallel_for(threads, chunks, [&](std::int64_t c) {
+        core::parallel_for(threads, chunks, [&](std::int64_t c) {
             for (std::int64_t i = count * c / chunks; i < count * (c + 1) / chunks; ++i)
                 f(runs[static_cast<std::size_t>(i)]);
         });
@@ -217,7 +217,7 @@ void run_sides(const TileOps& ops, const core::Params& params, const core::Gradi
     const double work = static_cast<double>(params.pairs.count) * static_cast<double>(params.q.max_length) *
                         static_cast<double>(params.dim);
     const double worth = work / multiplications_per_thread;
-    const int threads = worth < 2 ? 1 : static_cast<int>(std::min<double>(thread_count(params.threads), worth));
+    const int threads = worth < 2 ? 1 : static_cast<int>(std::min<double>(core::thread_count(params.threads), worth));
     if (gradients.q != nullptr) SideGradient<Value>(ops, params, gradients, Side::queries).run(threads);
     if (gradients.d != nullptr) SideGradient<Value>(ops, params, gradients, Side::documents).run(threads);
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cpu/pool.hpp"
+#include "core/parallel.hpp"
 #include "cpu/tuning.hpp"
 
 namespace rowmax::cpu {
@@ -34,7 +34,7 @@ void Schedule::choose_tasks() {
                         static_cast<double>(params_.d.max_length) * static_cast<double>(params_.dim);
     const double worth = work / multiplications_per_thread;
     if (worth < 2) return;
-    threads_ = thread_count(params_.threads);
+    threads_ = core::thread_count(params_.threads);
     if (worth < threads_) threads_ = static_cast<int>(worth);
     if (threads_ < 2) return;
     const std::int64_t wanted = std::int64_t{threads_} * tasks_per_thread;

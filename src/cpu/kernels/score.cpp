@@ -7,12 +7,12 @@
 #include <memory>
 #include <vector>
 
+#include "core/parallel.hpp"
 #include "cpu/kernels/query_block.hpp"
 #include "cpu/kernels/results.hpp"
 #include "cpu/kernels/row_blocks.hpp"
 #include "cpu/kernels/row_values.hpp"
 #include "cpu/kernels/schedule.hpp"
-#include "cpu/pool.hpp"
 #include "cpu/tuning.hpp"
 
 namespace rowmax::cpu {
@@ -98,7 +98,7 @@ class ScoreCall {
             const std::int64_t rows = std::max(schedule_.slice_rows(), params_.q.max_length) + 2 * typed_.lanes;
             partial_ = std::make_unique<PartialMaxima<Value>>(schedule_.units(), schedule_.parts(), rows, indexed_);
         }
-        parallel_for(schedule_.threads(), schedule_.tasks(), [this](std::int64_t task) { run_task(task); });
+        core::parallel_for(schedule_.threads(), schedule_.tasks(), [this](std::int64_t task) { run_task(task); });
     }
 
   private:

@@ -1,10 +1,11 @@
 // Threads that wait for work: one pool for the process, started at the first call that needs more than one thread.
+// The CPU backend has it (cpu/pool.cpp), for every layer.
 #pragma once
 
 #include <cstdint>
 #include <type_traits>
 
-namespace rowmax::cpu {
+namespace rowmax::core {
 
 /// Threads for a call that asks for `wanted`: when 0, ROWMAX_THREADS, or else the cores this process may use.
 int thread_count(int wanted);
@@ -25,4 +26,4 @@ void parallel_for(int threads, std::int64_t count, F&& f) {
         const_cast<void*>(static_cast<const void*>(&f)));
 }
 
-}  // namespace rowmax::cpu
+}  // namespace rowmax::core
