@@ -4,9 +4,9 @@
 
 #include <stdexcept>
 
+#include "core/mirror.hpp"
 #include "cpu/sample.hpp"
 #include "cuda/device_memory.hpp"
-#include "cuda/mirror.hpp"
 
 namespace rowmax::test {
 
@@ -40,7 +40,12 @@ const core::Kernel& taking(const core::Kernel& row, const core::Params& params) 
 
 Results run(const core::Kernel& row, const core::Problem& problem, Want want, int) {
     static DeviceMemory memory;
-    core::Params params = mirror(problem.params, memory);
+    core::Params params = core::mirror(problem.params, [](const std::byte* first, std::size_t bytes) {
+        std::byte* to = memory.take(bytes, reinterpret_cast<std::uintptr_t>(first));
+        DeviceMemory::to_device(to, first, bytes);
+        return to;
+    });
+    params.place.cuda = true;
     params.wants_index = want != Want::scores;
     Results results = no_results(params, want);
     core::Outputs outputs;
