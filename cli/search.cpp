@@ -124,6 +124,7 @@ class Checkpoints {
     bool save() {
         if (path_.empty()) return false;
         const Clock::time_point start = Clock::now();
+        search_.settle();
         stream::save_checkpoint(path_, identity_, search_);
         saved_at_ = Clock::now();
         saved_ = search_.pairs_done();

@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <utility>
 
 #include "io/descriptor.hpp"
@@ -43,6 +45,17 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
         bytes = {static_cast<const std::byte*>(data), size};
     }
     return std::shared_ptr<const MappedFile>(new MappedFile(path, bytes));
+}
+
+void bring_in(std::span<const std::byte> memory) noexcept {
+#if defined(MADV_POPULATE_READ)
+    static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto first = reinterpret_cast<std::uintptr_t>(memory.data()) / page * page;
+    const std::uintptr_t last = reinterpret_cast<std::uintptr_t>(memory.data()) + memory.size();
+    madvise(reinterpret_cast<void*>(first), last - first, MADV_POPULATE_READ);
+#else
+    (void)memory;
+#endif
 }
 
 }  // namespace rowmax::io

@@ -1,4 +1,5 @@
 // A build without CUDA: the CUDA backend's table is empty.
+#include "core/device_runtime.hpp"
 #include "core/device_topk.hpp"
 #include "core/registry.hpp"
 
@@ -6,6 +7,10 @@ namespace rowmax::core {
 
 std::span<const Kernel> cuda_kernels() {
     return {};
+}
+
+const DeviceRuntime* device_runtime() {
+    return nullptr;
 }
 
 const DeviceTopK* device_topk() {

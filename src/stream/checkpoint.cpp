@@ -83,7 +83,9 @@ std::optional<SearchPosition> read_position(Reader& reader, const Search& search
     if (!first || !last || !queries) return std::nullopt;
     const bool ordered = 0 <= *first && *first <= *last && *last <= search.document_count();
     if (!ordered || *queries < 0 || *queries > search.query_count()) return std::nullopt;
-    return SearchPosition{*first, *last, *queries};
+    const SearchPosition position{*first, *last, *queries};
+    if (!search.takes(position)) return std::nullopt;
+    return position;
 }
 
 std::optional<std::vector<core::Hit>> read_hits(Reader& reader, const Search& search) {

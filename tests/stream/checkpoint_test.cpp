@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "stream/collection.hpp"
+#include "stream/step_plan.hpp"
 #include "support/throws.hpp"
 
 namespace rowmax::stream {

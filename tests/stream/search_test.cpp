@@ -4,12 +4,18 @@
 #include <gtest/gtest.h>
 
 #include "stream/collection.hpp"
+#include "stream/ranking.hpp"
+#include "stream/step_plan.hpp"
 #include "support/throws.hpp"
 
 namespace rowmax::stream {
 namespace {
 
+using test::all_at_once;
 using test::collection;
+using test::Ranking;
+using test::ranking_of;
+using test::run;
 
 SearchOptions options(std::int64_t k, std::int64_t memory = 0) {
     SearchOptions result;
@@ -17,38 +23,6 @@ SearchOptions options(std::int64_t k, std::int64_t memory = 0) {
     result.memory = memory;
     result.score.threads = 1;
     return result;
-}
-
-using Ranking = std::vector<std::vector<std::pair<double, std::int64_t>>>;
-
-Ranking ranking_of(const Search& search) {
-    Ranking ranking;
-    for (std::int64_t i = 0; i < search.query_count(); ++i) {
-        auto& row = ranking.emplace_back();
-        for (const core::Hit& hit : search.ranked(i)) row.emplace_back(hit.score, hit.document);
-    }
-    return ranking;
-}
-
-Ranking run(Search search) {
-    while (search.step()) {
-    }
-    return ranking_of(search);
-}
-
-Ranking all_at_once(const io::TokenSource& queries, const io::TokenSource& documents, std::int64_t k) {
-    const std::vector<std::int64_t> shape{queries.count(), std::min(k, documents.count())};
-    const auto size = static_cast<std::size_t>(shape[0] * shape[1]);
-    std::vector<float> scores(size);
-    std::vector<std::int64_t> index(size);
-    const io::TokenBlock q = queries.all();
-    const io::TokenBlock d = documents.all();
-    topk(q.set, d.set, k, 0, {}, TensorView(scores.data(), DType::f32, shape),
-         TensorView(index.data(), DType::i64, shape));
-    Ranking ranking(static_cast<std::size_t>(shape[0]));
-    for (std::size_t i = 0; i < size; ++i)
-        ranking[i / static_cast<std::size_t>(shape[1])].emplace_back(scores[i], index[i]);
-    return ranking;
 }
 
 TEST(Search, FindsWhatTopkFinds) {

@@ -1,0 +1,135 @@
+// The search on devices: blocks of documents go to them in turn, and each keeps lists of its own, which are joined when
+// somebody looks. What is done is so always a beginning of the documents, as on the CPU.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "stream/blocks.hpp"
+#include "stream/device_plan.hpp"
+#include "stream/engine.hpp"
+#include "stream/lane.hpp"
+
+namespace rowmax::stream {
+
+namespace {
+
+class DeviceEngine final : public Engine {
+  public:
+    explicit DeviceEngine(SearchState& state)
+        : state_(state),
+          backend_(state.options.backend != nullptr ? *state.options.backend : device_backend()),
+          plan_(plan_device(needs_of(state), state.options.memory)),
+          kernel_(choose_kernel()) {}
+
+    void step() override;
+    void settle() override {
+        for (const auto& lane : lanes_) lane->collect(state_.best);
+    }
+    [[nodiscard]] bool takes(const SearchPosition& position) const override { return position.queries == 0; }
+    [[nodiscard]] std::string kernel() const override { return kernel_; }
+
+  private:
+    static DeviceNeeds needs_of(const SearchState& state);
+    [[nodiscard]] std::string choose_kernel() const;
+    void open_lanes();
+    [[nodiscard]] std::int64_t block_end(const io::TokenSource& documents, std::int64_t item) const;
+
+    SearchState& state_;
+    const DeviceBackend& backend_;
+    DevicePlan plan_;
+    std::string kernel_;
+    std::vector<std::unique_ptr<Lane>> lanes_;
+    std::size_t turn_ = 0;
+};
+
+DeviceNeeds DeviceEngine::needs_of(const SearchState& state) {
+    DeviceNeeds needs;
+    needs.query_count = state.query_count();
+    needs.query_length = state.queries.max_length();
+    needs.dim = state.queries.dim();
+    needs.k = state.best.k();
+    needs.token_bytes = static_cast<std::int64_t>(size_of(state.queries.dtype()));
+    needs.lanes = static_cast<std::int64_t>(state.options.devices.size());
+    needs.held = state.options.held;
+    needs.block_documents = state.options.block_documents;
+    needs.document_count = state.document_count();
+    for (const io::TokenSource& corpus : state.corpora) {
+        needs.token_count += corpus.token_count();
+        needs.longest = std::max(needs.longest, corpus.max_length());
+        needs.copied = needs.copied || copies_blocks(corpus);
+    }
+    return needs;
+}
+
+// Of the form in which tokens come to the device; what lies there is not looked at.
+std::string DeviceEngine::choose_kernel() const {
+    if (state_.query_count() == 0 || state_.document_count() == 0) return {};
+    const auto* somewhere = reinterpret_cast<const std::byte*>(std::uintptr_t{4096});
+    const auto packed = [&](std::int64_t items, std::int64_t length) {
+        TokenSet set;
+        set.tokens = TensorView(somewhere, state_.queries.dtype(), {items * length, state_.queries.dim()});
+        set.cu_seqlens = TensorView(somewhere, DType::i64, {items + 1});
+        set.max_seqlen = length;
+        return set;
+    };
+    std::string kernel;
+    std::string refusals;
+    for (const int ordinal : state_.options.devices) {
+        ScoreRequest request;
+        request.q = packed(state_.query_count(), state_.queries.max_length());
+        request.d = packed(1, 1);
+        request.options = state_.options.score;
+        request.options.device = {Device::Kind::cuda, ordinal};
+        bool chosen = false;
+        for (const KernelInfo& info : backend_.explain(request)) {
+            if (info.chosen && kernel.empty()) kernel = info.name;
+            chosen = chosen || info.chosen;
+            if (info.backend == "cuda") refusals += fmt::format("; {}: {}", info.name, info.refusal);
+        }
+        if (chosen) continue;
+        throw Error(ErrorCode::not_implemented, fmt::format("cuda:{}: no kernel accepts this search of {} tokens{}",
+                                                            ordinal, name_of(state_.queries.dtype()), refusals));
+    }
+    return kernel;
+}
+
+void DeviceEngine::open_lanes() {
+    for (const int ordinal : state_.options.devices)
+        lanes_.push_back(std::make_unique<Lane>(state_, backend_, plan_, ordinal));
+}
+
+std::int64_t DeviceEngine::block_end(const io::TokenSource& documents, std::int64_t item) const {
+    const std::int64_t row_bytes = documents.dim() * static_cast<std::int64_t>(size_of(documents.dtype()));
+    const std::int64_t last = std::min(documents.count(), item + plan_.documents);
+    std::int64_t end = item + 1;
+    for (std::int64_t tokens = documents.length(item); end < last; ++end) {
+        tokens += documents.length(end);
+        if (tokens > plan_.tokens || block_bytes(end + 1 - item, tokens, row_bytes) > plan_.block_bytes) break;
+    }
+    return end;
+}
+
+void DeviceEngine::step() {
+    if (lanes_.empty()) open_lanes();
+    const std::int64_t first = state_.position.first;
+    const SearchState::Place at = state_.place(first);
+    const io::TokenSource& corpus = state_.corpora[at.corpus];
+    const std::int64_t end = block_end(corpus, at.item);
+    const io::TokenBlock block = corpus.block(at.item, end);
+    Lane& lane = *lanes_[turn_];
+    turn_ = (turn_ + 1) % lanes_.size();
+    if (lane.room() < end - at.item) lane.collect(state_.best);
+    lane.add(block.set, first);
+    const std::int64_t done = first + end - at.item;
+    state_.position = {done, done, 0};
+}
+
+}  // namespace
+
+std::unique_ptr<Engine> device_engine(SearchState& state) {
+    return std::make_unique<DeviceEngine>(state);
+}
+
+}  // namespace rowmax::stream
