@@ -15,6 +15,9 @@ struct Problem {
     Copies copies;
 };
 
+/// Whether the contents of offsets and lists are to be looked at.
+bool validates(const Options& options);
+
 Problem make_problem(const ScoreRequest& request);
 
 /// Checks that result views fit the problem and returns their raw form.
