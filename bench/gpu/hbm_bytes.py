@@ -81,7 +81,8 @@ def main() -> None:
         least = least_bytes(args.dtype, case)
         report.add(case=case.name, impl="rowmax", dtype=args.dtype, kernels=len(launched), read_bytes=int(read),
                    written_bytes=int(written), least_bytes=least, duration_us=round(time / 1e3, 2))
-        print(f"{case.name:18} {read + written:14.0f} bytes, {(read + written) / least:6.3f} of the least, {time / 1e3:8.1f} us", flush=True)
+        moved = read + written
+        print(f"{case.name:18} {moved:14.0f} bytes, {moved / least:6.3f} of the least, {time / 1e3:8.1f} us", flush=True)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,8 @@ def main() -> None:
     with torch.inference_mode():
         for name, call in calls().items():
             line = report.add(case="host-cost Python", impl=name, dtype="float16", **microseconds(call), eager=eager(call, 101))
-            print(f"{name:34} host {1e3 * line['median_ms']:6.2f} us, between events {1e3 * line['eager']['median_ms']:6.2f} us", flush=True)
+            host, between = 1e3 * line["median_ms"], 1e3 * line["eager"]["median_ms"]
+            print(f"{name:34} host {host:6.2f} us, between events {between:6.2f} us", flush=True)
     if args.native:
         output = subprocess.run([args.native.resolve()], capture_output=True, text=True, check=True).stdout
         for line in map(json.loads, output.splitlines()):

@@ -44,7 +44,7 @@ def main() -> None:
                 line["failed"] = failure(error)
                 alive.remove(impl)
             line = report.add(**line)
-            print(f"{pages:7} {impl:7} {line.get('median_ms', 'failed')!s:>9} ms  {line.get('extra_mib', '')!s:>10} MiB", flush=True)
+            print(f"{pages:7} {impl:7} {line.get('median_ms', 'failed')!s:>9} ms {line.get('extra_mib', '')!s:>10} MiB", flush=True)
             torch.cuda.empty_cache()
         del documents, inputs
 

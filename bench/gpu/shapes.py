@@ -28,8 +28,8 @@ def shape(rng: random.Random) -> dict:
     while True:
         made = {"queries": rng.choice((1, 1, 1, 2, 7, 16)), "documents": round(10 ** rng.uniform(0, 4)),
                 "lq": round(10 ** rng.uniform(0, 3.2)), "ld": round(10 ** rng.uniform(0, 3.5)),
-                "dim": rng.choice((16, 48, 64, 96, 100, 128, 128, 128, 192, 320, 768)), "dtype": rng.choice(("float16", "bfloat16")),
-                "index": rng.random() < 0.3}
+                "dim": rng.choice((16, 48, 64, 96, 100, 128, 128, 128, 192, 320, 768)),
+                "dtype": rng.choice(("float16", "bfloat16")), "index": rng.random() < 0.3}
         work = made["queries"] * made["documents"] * made["lq"] * made["ld"] * made["dim"]
         if work < 1e12 and made["documents"] * made["ld"] * made["dim"] < 1 << 29:
             return made

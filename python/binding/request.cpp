@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/problem.hpp"
 #include "rowmax/error.hpp"
 #include "tensors.hpp"
 
@@ -184,10 +185,16 @@ TensorView Request::result_view(Array& array, nb::handle object, const char* nam
 }
 
 nb::object Request::evaluate(bool return_index) const {
-    const ResultShape shape = result_shape(request_);
+    core::Problem problem = core::make_problem(request_);
+    const ResultShape& shape = problem.shape;
     nb::object scores = empty_tensor(shape.scores, shape.dtype, q_.cuda);
     const nb::object index = return_index ? empty_tensor(shape.tokens, DType::i32, q_.cuda) : nb::object(nb::none());
-    score(scores, index, nb::none());
+    Array out[2];
+    const ScoreOutputs outputs{result_view(out[0], scores, "out"), result_view(out[1], index, "index"), {}};
+    {
+        const nb::gil_scoped_release unlocked;
+        core::score(problem, request_, outputs);
+    }
     return return_index ? nb::object(nb::make_tuple(scores, index)) : scores;
 }
 

@@ -132,7 +132,7 @@ def framework_of(array: Any, name: str) -> Framework:
 def common_framework(Q: Any, D: Any) -> Framework:
     """The library of both Q and D."""
     framework = framework_of(Q, "Q")
-    if framework_of(D, "D") is not framework:
+    if type(D) is not type(Q) and framework_of(D, "D") is not framework:
         raise TypeError(f"Q is {describe(Q)} but D is {describe(D)}: convert one of them")
     return framework
 

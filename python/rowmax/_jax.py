@@ -18,6 +18,10 @@ from rowmax._frameworks import NUMBERS, Extras, Framework
 _DEFAULT_STREAM = 0
 
 
+# It moved with JAX 0.8.
+_enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
+
+
 class JaxFramework(Framework):
     name = "jax"
 
@@ -25,7 +29,7 @@ class JaxFramework(Framework):
         device = _cuda_device(like)
         if device is None:
             return np.empty(shape, dtype)
-        with jax.experimental.enable_x64():  # int64 would become int32
+        with _enable_x64(True):  # int64 would become int32
             return jax.numpy.zeros(shape, dtype, device=device)
 
     def finished(self, array: Any) -> Any:
