@@ -85,10 +85,12 @@ def ladder(path: Path, table: Table) -> str:
             return ""
         return "out of memory" if "failed" in line else f"{milliseconds(line['median_ms'])} ({line['extra_mib']:,.0f})"
 
-    rows = [[f"{pages:,}", f"{next(x['corpus_mib'] for x in lines if x['x'] == pages):,}",
-             *(cell(pages, impl) for impl in IMPLEMENTATIONS)] for pages in dict.fromkeys(x["x"] for x in lines)]
+    asked = [impl for impl in IMPLEMENTATIONS if any(x["impl"] == impl for x in lines)]
+    rows = [[f"{pages:,}", f"{next(x['corpus_mib'] for x in lines if x['x'] == pages):,}", *(cell(pages, impl) for impl in asked)]
+            for pages in dict.fromkeys(x["x"] for x in lines)]
     name = path.name.removesuffix(".jsonl")
-    return "\n\n".join(["### A growing corpus", note, table(["pages", "corpus, MiB", *IMPLEMENTATIONS.values()], rows),
+    header = ["pages", "corpus, MiB", *(IMPLEMENTATIONS[impl] for impl in asked)]
+    return "\n\n".join(["### A growing corpus", note, table(header, rows),
                         f"![corpus ladder](plots/{name}.svg)"])
 
 
@@ -100,9 +102,10 @@ def shapes(path: Path, table: Table) -> str:
             ["median first call over its median", f"{total['median_ratio']:.2f}"],
             ["repeats over twice their median, of all repeats", f"{total['slow_repeats']} of {total['repeats']}"],
             ["the first use of the device, ms", f"{total['first_use_ms']:.0f}"]]
-    note = f"""After one call that loads the kernels, {total['shapes']} calls in a row of different shapes, types and forms,
-each followed by {total['repeats'] // total['shapes']} repeats; every call timed by the host until its work is done. How often a
-mere repeat takes twice the median says what the machine does by itself. {source(path, first)}"""
+    note = f"""After one call that loads the kernels, {total['shapes']} calls in a row of different shapes, types and forms, and
+then the same row {total['repeats'] // total['shapes']} times again, so that repeats find the same caches; every call timed by the host
+until its work is done. How often a mere repeat takes twice the median of its shape says what the machine does by itself.
+{source(path, first)}"""
     return "\n\n".join(["### First calls", note, table(["", "measured"], rows)])
 
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""After the first use of the device, 200 calls of shapes that were never seen: is a first call slower than its repeats?
+"""200 different shapes in a row after the first use of the device, and then the same row again and again: is the first
+call of a shape slower than its repeats, which found the same caches?
 
-Each is timed on the host from the call to the end of its work, first call and repeats alike. How often a mere repeat
-takes twice the median says what of that the machine does by itself.
+Each call is timed on the host until its work is done. How often a mere repeat takes twice the median of its shape says
+what of that the machine does by itself.
 """
 
 import random
@@ -11,8 +12,9 @@ import time
 
 import torch
 from report import Report, parser
+from timing import spread
 
-SHAPES, REPEATS = 200, 21
+SHAPES, REPEATS = 200, 15
 
 
 def milliseconds(call, *arguments, **options) -> float:
@@ -31,7 +33,8 @@ def shape(rng: random.Random) -> dict:
                 "dim": rng.choice((16, 48, 64, 96, 100, 128, 128, 128, 192, 320, 768)),
                 "dtype": rng.choice(("float16", "bfloat16")), "index": rng.random() < 0.3}
         work = made["queries"] * made["documents"] * made["lq"] * made["ld"] * made["dim"]
-        if work < 1e12 and made["documents"] * made["ld"] * made["dim"] < 1 << 29:
+        pairs = made["queries"] * made["documents"]
+        if work < 1e12 and made["documents"] * made["ld"] * made["dim"] < 1 << 29 and pairs * made["lq"] < 1 << 28:
             return made
 
 
@@ -42,11 +45,12 @@ def tensors(flat: torch.Tensor, made: dict) -> tuple[torch.Tensor, torch.Tensor]
     return view(made["queries"], made["lq"], made["dim"]), view(made["documents"], made["ld"], made["dim"])
 
 
-def outputs(made: dict) -> object:
-    scores = torch.empty(made["queries"], made["documents"], device="cuda")
+def outputs(scores: torch.Tensor, index: torch.Tensor, made: dict) -> object:
+    shape = made["queries"], made["documents"]
+    pairs = made["queries"] * made["documents"]
     if not made["index"]:
-        return scores
-    return scores, torch.empty(made["queries"], made["documents"], made["lq"], device="cuda", dtype=torch.int32)
+        return scores[:pairs].view(shape)
+    return scores[:pairs].view(shape), index[: pairs * made["lq"]].view(*shape, made["lq"])
 
 
 def main() -> None:
@@ -55,22 +59,22 @@ def main() -> None:
 
     report = Report(args)
     flat = torch.randn(1 << 29, device="cuda", dtype=torch.float16).clamp(-3, 3)
+    scores, index = torch.empty(1 << 18, device="cuda"), torch.empty(1 << 28, device="cuda", dtype=torch.int32)
     # The caching allocator's first blocks are not what is measured.
     del [torch.empty(1 << size, device="cuda", dtype=torch.uint8) for size in (30, *[19] * 64)][:]
     first_use = milliseconds(rowmax.maxsim, flat[:128].view(1, 1, 128), flat[:128].view(1, 1, 128))
     rng = random.Random(7)
+    shapes = [shape(rng) for _ in range(SHAPES)]
+    calls = [(*tensors(flat, made), outputs(scores, index, made), made["index"]) for made in shapes]
+    times: list[list[float]] = [[] for _ in shapes]
+    for _ in range(1 + REPEATS):
+        for (Q, D, out, wants_index), found in zip(calls, times):
+            found.append(milliseconds(rowmax.maxsim, Q, D, out=out, return_index=wants_index))
     slow_repeats = 0
-    for number in range(SHAPES):
-        made = shape(rng)
-        Q, D = tensors(flat, made)
-        out = outputs(made)
-        options = {"out": out, "return_index": made["index"]}
-        first = milliseconds(rowmax.maxsim, Q, D, **options)
-        repeats = sorted(milliseconds(rowmax.maxsim, Q, D, **options) for _ in range(REPEATS))
-        median = statistics.median(repeats)
-        slow_repeats += sum(time > 2 * median for time in repeats)
-        report.add(case="shapes", x=number, impl="rowmax", dtype=made["dtype"], shape=made, first_ms=round(first, 5),
-                   median_ms=round(median, 5), p10_ms=round(repeats[2], 5), p90_ms=round(repeats[-3], 5))
+    for number, (made, (first, *repeats)) in enumerate(zip(shapes, times)):
+        found = spread(repeats)
+        slow_repeats += sum(time > 2 * found["median_ms"] for time in repeats)
+        report.add(case="shapes", x=number, impl="rowmax", dtype=made["dtype"], shape=made, first_ms=round(first, 5), **found)
     ratios = sorted(line["first_ms"] / line["median_ms"] for line in report.lines[1:])
     over = sum(ratio > 2 for ratio in ratios)
     report.add(case="shapes-summary", impl="rowmax", first_use_ms=round(first_use, 3), shapes=SHAPES, over_twice=over,

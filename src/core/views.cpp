@@ -120,7 +120,7 @@ TensorView aligned_view(Copies& copies, const TensorView& view) {
 
 TensorView readable(Copies& copies, const TensorView& view) {
     const int last = view.ndim - 1;
-    if (view.stride[last] == 1 || view.shape[last] <= 1) return aligned_view(copies, view);
+    if (view.stride[last] == 1 || view.shape[last] <= 1 || view.numel() == 0) return aligned_view(copies, view);
     return without_idle_strides(copy_of(copies, view));
 }
 

@@ -1,5 +1,8 @@
 """How calls on CUDA tensors behave: streams, devices, memory, results given, graphs, compilation, errors."""
 
+import subprocess
+import sys
+
 import pytest
 
 import rowmax
@@ -306,6 +309,21 @@ def test_errors():
     with pytest.raises(NotImplementedError, match="memory of the CPU"):
         rowmax.maxsim(q.cpu(), d.cpu(), kernel="cuda")
     assert rowmax.maxsim(q, d).isfinite().all()  # nothing was left behind
+
+
+def test_torch_without_the_exchange_api():
+    """Before torch 2.10, tensors were read through __dlpack__, and the stream and scratch memory came from Python."""
+    code = (
+        "import torch; del torch.Tensor.__dlpack_c_exchange_api__\n"
+        "import rowmax; from rowmax import _torch; assert not _torch._native_tensors\n"
+        "q, d = torch.ones(1, 600, 64).cuda(), torch.ones(5, 64, 6).cuda().mT\n"
+        "with torch.cuda.stream(torch.cuda.Stream()):\n"
+        "    scores, index = rowmax.maxsim(q, d, return_index=True)\n"
+        "torch.cuda.synchronize()\n"
+        "print(scores.tolist(), index.sum().item(), rowmax.topk(q, d, 2)[1].tolist())"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.stdout.strip() == f"[{[38400.0] * 5}] 0 [[0, 1]]", result.stdout + result.stderr
 
 
 TWO = pytest.mark.skipif("torch.cuda.device_count() < 2", reason="there is one CUDA device")
