@@ -102,9 +102,10 @@ def shapes(path: Path, table: Table) -> str:
             ["median first call over its median", f"{total['median_ratio']:.2f}"],
             ["repeats over twice their median, of all repeats", f"{total['slow_repeats']} of {total['repeats']}"],
             ["the first use of the device, ms", f"{total['first_use_ms']:.0f}"]]
+    again = total["repeats"] // total["shapes"]
     note = f"""After one call that loads the kernels, {total['shapes']} calls in a row of different shapes, types and forms, and
-then the same row {total['repeats'] // total['shapes']} times again, so that repeats find the same caches; every call timed by the host
-until its work is done. How often a mere repeat takes twice the median of its shape says what the machine does by itself.
+then the same row {again} times again, so that repeats find the same caches; every call timed by the host until its work is
+done. How often a mere repeat takes twice the median of its shape says what the machine does by itself.
 {source(path, first)}"""
     return "\n\n".join(["### First calls", note, table(["", "measured"], rows)])
 
