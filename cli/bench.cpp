@@ -13,6 +13,7 @@
 #include "cli/bench/measure.hpp"
 #include "cli/checks/checks.hpp"
 #include "cli/commands.hpp"
+#include "cli/devices.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/shared.hpp"
 #include "cli/signals.hpp"
@@ -54,9 +55,10 @@ std::vector<std::pair<std::string, DType>> chosen_kernels(const BenchCommand& co
     const std::string& forced = command.compute.kernel;
     std::vector<std::pair<std::string, DType>> chosen;
     std::set<DType> served;
-    for (const KernelInfo& kernel : kernels()) {
-        if (!kernel.available || !(forced.empty() || core::names(forced, kernel.name))) continue;
-        for (const DType dtype : checks::dtypes_of(kernel.name)) {
+    for (const core::Kernel& kernel : core::cpu_kernels()) {
+        const bool available = kernel.missing_features().empty();
+        if (!available || !(forced.empty() || core::names(forced, kernel.name))) continue;
+        for (const DType dtype : checks::dtypes_of({&kernel})) {
             if (!command.dtype.empty() && command.dtype != name_of(dtype)) continue;
             const bool first = served.insert(dtype).second;
             if (first || command.all_kernels || !forced.empty()) chosen.emplace_back(kernel.name, dtype);
@@ -75,6 +77,7 @@ std::vector<Work> plan(const BenchCommand& command) {
 }
 
 std::vector<Line> run_all(const BenchCommand& command) {
+    require_cpu(command.compute, "bench");
     Options options = score_options(command.compute);
     const std::vector<Work> work = plan(command);
     if (work.empty()) throw Error(ErrorCode::not_implemented, "no kernel that this machine can run was selected");

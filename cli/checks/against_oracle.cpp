@@ -85,7 +85,7 @@ void compare_closely(const Shape& shape, DType dtype, const Result& got, const S
 
 /// Runs every shape; `values_of(dim)` fills it, `compare` judges.
 template <class ValuesOf, class Compare>
-Report check_shapes(std::vector<Shape> shapes, std::string_view kernel, DType dtype, const std::function<void()>& pause,
+Report check_shapes(std::vector<Shape> shapes, const Target& target, DType dtype, const std::function<void()>& pause,
                     ValuesOf&& values_of, Compare&& compare) {
     Report report;
     unsigned seed = 1;
@@ -95,26 +95,25 @@ Report check_shapes(std::vector<Shape> shapes, std::string_view kernel, DType dt
         shape.seed = seed++;
         const test::Sample sample(shape, values_of(shape.dim));
         const Scores want = core::reference::score(core::make_problem(sample.request).params);
-        compare(shape, run(sample.request, kernel), want, report);
-        ++report.cases;
+        report.run_case([&] { compare(shape, run(sample.request, target), want, report); });
     }
     return report;
 }
 
 }  // namespace
 
-Report check_exact(std::string_view kernel, DType dtype, const std::function<void()>& pause) {
-    return check_shapes(oracle_shapes(), kernel, dtype, pause, test::small_integers, compare_exactly);
+Report check_exact(const Target& target, DType dtype, const std::function<void()>& pause) {
+    return check_shapes(oracle_shapes(), target, dtype, pause, test::small_integers, compare_exactly);
 }
 
-Report check_random(std::string_view kernel, DType dtype, const std::function<void()>& pause) {
+Report check_random(const Target& target, DType dtype, const std::function<void()>& pause) {
     std::vector<Shape> shapes = oracle_shapes();
     for (const std::int64_t dim : {3, 64, 128}) {
         shapes.push_back(
             {.queries = 2, .documents = 3, .lq = 33, .ld = 70, .dim = dim, .masked = true, .normalize = true});
     }
     return check_shapes(
-        shapes, kernel, dtype, pause, [](std::int64_t) { return test::normal(); },
+        shapes, target, dtype, pause, [](std::int64_t) { return test::normal(); },
         [&](const Shape& shape, const Result& got, const Scores& want, Report& report) {
             compare_closely(shape, dtype, got, want, report);
         });

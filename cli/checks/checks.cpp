@@ -1,5 +1,6 @@
 #include "cli/checks/checks.hpp"
 
+#include "core/problem.hpp"
 #include "cpu/sample.hpp"
 
 namespace rowmax::checks {
@@ -8,6 +9,15 @@ void Report::fail(std::string what) {
     constexpr std::size_t shown = 5;
     ++failed;
     if (failures.size() < shown) failures.push_back(std::move(what));
+}
+
+void Report::run_case(const std::function<void()>& body) {
+    try {
+        body();
+        ++cases;
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::not_implemented) throw;
+    }
 }
 
 const std::vector<Check>& all_checks() {
@@ -22,15 +32,14 @@ const std::vector<Check>& all_checks() {
     return checks;
 }
 
-std::vector<DType> dtypes_of(std::string_view kernel) {
+std::vector<DType> dtypes_of(const Target& target) {
     std::vector<DType> taken;
     for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16}) {
-        const test::Sample sample({.dtype = dtype}, test::small_integers(1));
-        ScoreRequest request = sample.request;
-        request.options.kernel = kernel;
-        for (const KernelInfo& info : explain_dispatch(request)) {
-            if (info.chosen) taken.push_back(dtype);
-        }
+        const test::Sample sample({.dtype = dtype, .documents = 2, .lq = 2, .ld = 2, .dim = 16},
+                                  test::small_integers(16));
+        core::Params params = core::make_problem(sample.request).params;
+        params.place = {target.backend != nullptr, target.ordinal, nullptr, nullptr};
+        if (target.row->refuse(params).empty()) taken.push_back(dtype);
     }
     return taken;
 }

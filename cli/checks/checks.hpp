@@ -7,9 +7,18 @@
 #include <string_view>
 #include <vector>
 
+#include "core/registry.hpp"
 #include "rowmax/maxsim.hpp"
+#include "stream/device_backend.hpp"
 
 namespace rowmax::checks {
+
+/// A kernel, and the device it runs on.
+struct Target {
+    const core::Kernel* row = nullptr;
+    const stream::DeviceBackend* backend = nullptr;  ///< null: the CPU
+    int ordinal = 0;
+};
 
 /// What one check of one kernel found.
 struct Report {
@@ -19,25 +28,27 @@ struct Report {
 
     [[nodiscard]] bool passed() const { return failed == 0; }
     void fail(std::string what);
+    /// Runs a case and counts it; what the kernel does not take is none.
+    void run_case(const std::function<void()>& body);
 };
 
 struct Check {
     std::string_view name;
     std::string_view description;
-    /// `kernel`: its name; `dtype`: of the tokens. `pause` is called between cases and may throw to stop.
-    Report (*run)(std::string_view kernel, DType dtype, const std::function<void()>& pause);
+    /// `dtype`: of the tokens. `pause` is called between cases and may throw to stop.
+    Report (*run)(const Target& target, DType dtype, const std::function<void()>& pause);
 };
 
 /// exact, random, golden, invariance, gradient.
 const std::vector<Check>& all_checks();
 
 /// The token types a kernel takes.
-std::vector<DType> dtypes_of(std::string_view kernel);
+std::vector<DType> dtypes_of(const Target& target);
 
-Report check_exact(std::string_view kernel, DType dtype, const std::function<void()>& pause);
-Report check_random(std::string_view kernel, DType dtype, const std::function<void()>& pause);
-Report check_golden(std::string_view kernel, DType dtype, const std::function<void()>& pause);
-Report check_invariance(std::string_view kernel, DType dtype, const std::function<void()>& pause);
-Report check_gradient(std::string_view kernel, DType dtype, const std::function<void()>& pause);
+Report check_exact(const Target& target, DType dtype, const std::function<void()>& pause);
+Report check_random(const Target& target, DType dtype, const std::function<void()>& pause);
+Report check_golden(const Target& target, DType dtype, const std::function<void()>& pause);
+Report check_invariance(const Target& target, DType dtype, const std::function<void()>& pause);
+Report check_gradient(const Target& target, DType dtype, const std::function<void()>& pause);
 
 }  // namespace rowmax::checks

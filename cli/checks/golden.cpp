@@ -10,6 +10,7 @@
 #include "cli/checks/golden_text.hpp"
 #include "cli/checks/run.hpp"
 #include "core/element.hpp"
+#include "stream/search.hpp"
 
 namespace rowmax::checks {
 
@@ -74,7 +75,7 @@ void compare(const json& golden, const char* field, const std::vector<double>& g
             fmt::format("{}: {} {}, not {}", golden.at("name").get<std::string>(), got.size(), field, want.size()));
 }
 
-void check_scores(const json& golden, std::string_view kernel, DType dtype, Report& report) {
+void check_scores(const json& golden, const Target& target, DType dtype, Report& report) {
     const Tensor q(golden.at("q"), dtype);
     const Tensor d(golden.at("d"), dtype);
     const Tensor q_mask(golden.value("q_mask", json::array({1})), DType::f32);
@@ -85,41 +86,49 @@ void check_scores(const json& golden, std::string_view kernel, DType dtype, Repo
     if (golden.contains("q_mask")) request.q.mask = q_mask.view;
     if (golden.contains("d_mask")) request.d.mask = d_mask.view;
     request.options.normalize = golden.value("normalize", false);
-    const Result result = run(request, kernel);
+    const Result result = run(request, target);
     compare(golden, "scores", result.scores, golden.value("rtol", 1e-6), report);
     if (golden.contains("index")) compare(golden, "index", {result.index.begin(), result.index.end()}, 0, report);
 }
 
-void check_topk(const json& golden, std::string_view kernel, DType dtype, Report& report) {
+void check_topk(const json& golden, const Target& target, DType dtype, Report& report) {
     const Tensor q(golden.at("q"), dtype);
     const Tensor d(golden.at("d"), dtype);
     TokenSet queries;
     TokenSet documents;
     queries.tokens = q.view;
     documents.tokens = d.view;
-    Options options;
-    options.kernel = kernel;
-    const std::vector<std::int64_t> shape{q.view.shape[0],
-                                          std::min(golden.at("k").get<std::int64_t>(), d.view.shape[0])};
-    std::vector<float> scores(static_cast<std::size_t>(shape[0] * shape[1]));
-    std::vector<std::int64_t> index(scores.size());
-    topk(queries, documents, golden.at("k").get<std::int64_t>(), 0, options,
-         TensorView(scores.data(), DType::f32, shape), TensorView(index.data(), DType::i64, shape));
-    compare(golden, "scores", {scores.begin(), scores.end()}, 1e-6, report);
-    compare(golden, "indices", {index.begin(), index.end()}, 0, report);
+    stream::SearchOptions options;
+    options.k = golden.at("k").get<std::int64_t>();
+    options.score.kernel = target.row->name;
+    if (target.backend != nullptr) options.devices = {target.ordinal};
+    options.backend = target.backend;
+    stream::Search search(io::tokens_in_memory(queries, io::Ids(q.view.shape[0])),
+                          {io::tokens_in_memory(documents, io::Ids(d.view.shape[0]))}, options);
+    while (search.step()) {
+    }
+    std::vector<double> scores;
+    std::vector<double> index;
+    for (std::int64_t i = 0; i < search.query_count(); ++i) {
+        for (const core::Hit& hit : search.ranked(i)) {
+            scores.push_back(hit.score);
+            index.push_back(static_cast<double>(hit.document));
+        }
+    }
+    compare(golden, "scores", scores, 1e-6, report);
+    compare(golden, "indices", index, 0, report);
 }
 
 }  // namespace
 
-Report check_golden(std::string_view kernel, DType dtype, const std::function<void()>& pause) {
+Report check_golden(const Target& target, DType dtype, const std::function<void()>& pause) {
     Report report;
     const json golden = json::parse(golden_text);
     for (const json& item : golden.at("cases")) {
         pause();
         const auto call = item.at("call").get<std::string>();
         if ((call != "maxsim" && call != "topk") || item.at("dtype").get<std::string>() != name_of(dtype)) continue;
-        (call == "maxsim" ? check_scores : check_topk)(item, kernel, dtype, report);
-        ++report.cases;
+        report.run_case([&] { (call == "maxsim" ? check_scores : check_topk)(item, target, dtype, report); });
     }
     return report;
 }

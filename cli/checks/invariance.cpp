@@ -18,14 +18,21 @@ constexpr std::int64_t documents = 6;
 /// Compares variants of one request with it; pair p of the base is (p / documents, p % documents).
 class Variants {
   public:
-    Variants(const test::Sample& sample, std::string_view kernel, Report& report)
-        : sample_(sample), kernel_(kernel), report_(report), base_(run(sample.request, kernel)) {}
+    Variants(const test::Sample& sample, const Target& target, Report& report)
+        : sample_(sample), target_(target), report_(report), base_(run(sample.request, target)) {}
 
     /// `pair_of(p)`: which pair of the base the variant's pair p is.
     template <class PairOf>
     void expect_same(const std::string& name, const ScoreRequest& request, Wants wants, PairOf&& pair_of) {
-        const Result got = run(request, kernel_, wants);
-        ++report_.cases;
+        report_.run_case([&] { compare(name, run(request, target_, wants), wants, pair_of); });
+    }
+    void expect_same(const std::string& name, const ScoreRequest& request, Wants wants = Wants::everything) {
+        expect_same(name, request, wants, [](std::int64_t p) { return p; });
+    }
+
+  private:
+    template <class PairOf>
+    void compare(const std::string& name, const Result& got, Wants wants, PairOf&& pair_of) {
         for (std::size_t p = 0; p < got.scores.size(); ++p) {
             const auto b = static_cast<std::size_t>(pair_of(static_cast<std::int64_t>(p)));
             if (same(got.scores[p], base_.scores[b]) && (wants == Wants::scores || same_answers(got, p, b))) continue;
@@ -34,11 +41,6 @@ class Variants {
             return;
         }
     }
-    void expect_same(const std::string& name, const ScoreRequest& request, Wants wants = Wants::everything) {
-        expect_same(name, request, wants, [](std::int64_t p) { return p; });
-    }
-
-  private:
     [[nodiscard]] bool same_answers(const Result& got, std::size_t p, std::size_t b) const {
         const auto width = static_cast<std::size_t>(sample_.shape().lq);
         for (std::size_t s = 0; s < width; ++s) {
@@ -48,7 +50,7 @@ class Variants {
         return true;
     }
     const test::Sample& sample_;
-    std::string_view kernel_;
+    const Target& target_;
     Report& report_;
     Result base_;
 };
@@ -144,7 +146,7 @@ void vary_layout(const test::Sample& sample, Variants& variants) {
 
 }  // namespace
 
-Report check_invariance(std::string_view kernel, DType dtype, const std::function<void()>& pause) {
+Report check_invariance(const Target& target, DType dtype, const std::function<void()>& pause) {
     Report report;
     unsigned seed = 1;
     for (const std::int64_t length : {5, 16, 37, 150}) {
@@ -159,12 +161,14 @@ Report check_invariance(std::string_view kernel, DType dtype, const std::functio
                                     .masked = masked,
                                     .seed = seed++};
             const test::Sample sample(shape, test::normal());
-            Variants variants(sample, kernel, report);
-            vary_batch(sample, variants);
-            vary_call(sample, variants);
-            vary_order(sample, variants);
-            vary_grouping(sample, variants);
-            if (!masked) vary_layout(sample, variants);
+            report.run_case([&] {
+                Variants variants(sample, target, report);
+                vary_batch(sample, variants);
+                vary_call(sample, variants);
+                vary_order(sample, variants);
+                vary_grouping(sample, variants);
+                if (!masked) vary_layout(sample, variants);
+            });
         }
     }
     return report;

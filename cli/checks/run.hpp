@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
+#include "cli/checks/checks.hpp"
 #include "rowmax/maxsim.hpp"
 
 namespace rowmax::checks {
@@ -18,8 +18,8 @@ struct Result {
 
 enum class Wants { scores, everything };
 
-/// Scores `request` with the kernel of this name; throws Error(not_implemented) when it does not take it.
-Result run(ScoreRequest request, std::string_view kernel, Wants wants = Wants::everything);
+/// Scores `request`, whose arrays lie on the host; throws Error(not_implemented) when the kernel does not take it.
+Result run(const ScoreRequest& request, const Target& target, Wants wants = Wants::everything);
 
 /// Equal numbers, or both NaN.
 bool same(double a, double b);
