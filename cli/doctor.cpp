@@ -16,7 +16,7 @@
 #include "cli/machine.hpp"
 #include "cli/options.hpp"
 #include "cli/shared.hpp"
-#include "core/registry.hpp"
+#include "core/device_runtime.hpp"
 #include "rowmax/maxsim.hpp"
 
 namespace rowmax::cli {
@@ -31,9 +31,17 @@ struct Folder {
     std::string problem;  ///< empty: files can be made there
 };
 
+struct CudaDevice {
+    std::string name;
+    std::size_t free_bytes = 0;
+    std::string problem;  ///< empty: it works
+};
+
 struct Examination {
     Machine machine;
     bool cuda_kernels = false;
+    std::string cuda_problem;  ///< empty: there are devices
+    std::vector<CudaDevice> devices;
     std::vector<KernelInfo> kernels;
     std::vector<Folder> folders;
     std::vector<std::string> advice;
@@ -92,10 +100,28 @@ std::string temporary_folder() {
     return variable == nullptr || *variable == '\0' ? "/tmp" : variable;
 }
 
+void look_at_devices(Examination& result) {
+    const core::DeviceRuntime* runtime = core::device_runtime();
+    result.cuda_kernels = runtime != nullptr;
+    if (runtime == nullptr) return;
+    result.cuda_problem = runtime->problem();
+    for (int i = 0; i < runtime->count(); ++i) {
+        CudaDevice& device = result.devices.emplace_back();
+        try {
+            device.name = runtime->name(i);
+            runtime->wake(i);
+            device.free_bytes = runtime->free_bytes(i);
+        } catch (const Error& error) {
+            device.problem = error.what();
+            result.advice.push_back(fmt::format("cuda:{} cannot be used: {}", i, error.what()));
+        }
+    }
+}
+
 Examination examine() {
     Examination result;
     result.machine = look_at_machine();
-    result.cuda_kernels = !core::cuda_kernels().empty();
+    look_at_devices(result);
     result.kernels = kernels();
     const std::string working = working_folder();
     const std::string temporary = temporary_folder();
@@ -135,6 +161,15 @@ std::string as_text(const Examination& result) {
                      machine.memory_limit > 0 ? fmt::format(", cgroup limit {}", gib(machine.memory_limit)) : ""));
     line("kernels", kernels_text(result.kernels));
     line("CUDA kernels", result.cuda_kernels ? "in this build" : "not in this build");
+    for (std::size_t i = 0; i < result.devices.size(); ++i) {
+        const CudaDevice& device = result.devices[i];
+        line(fmt::format("cuda:{}", i),
+             device.problem.empty()
+                 ? fmt::format("{}, {} free", device.name, gib(static_cast<std::int64_t>(device.free_bytes)))
+                 : device.problem);
+    }
+    if (result.cuda_kernels && result.devices.empty())
+        line("CUDA devices", fmt::format("none: this machine lacks {}", result.cuda_problem));
     line("NVIDIA driver", machine.nvidia_driver.empty() ? "none" : machine.nvidia_driver);
     for (const Folder& folder : result.folders)
         line(folder.name, fmt::format("{}{}", folder.path, folder.problem.empty() ? ", writable" : ", NOT writable"));
@@ -157,9 +192,16 @@ std::string as_json(const Examination& result) {
           {"quota", machine.cpu_quota}}},
         {"memory",
          {{"total", machine.memory_total}, {"available", machine.memory_available}, {"limit", machine.memory_limit}}},
-        {"cuda", {{"kernels", result.cuda_kernels}, {"driver", machine.nvidia_driver}}},
+        {"cuda",
+         {{"kernels", result.cuda_kernels},
+          {"driver", machine.nvidia_driver},
+          {"problem", result.cuda_problem},
+          {"devices", nlohmann::ordered_json::array()}}},
         {"variables", machine.variables},
         {"advice", result.advice}};
+    for (const CudaDevice& device : result.devices)
+        root["cuda"]["devices"].push_back(
+            {{"name", device.name}, {"free", device.free_bytes}, {"problem", device.problem}});
     for (const KernelInfo& kernel : result.kernels)
         root["kernels"].push_back(
             {{"name", kernel.name}, {"available", kernel.available}, {"refusal", kernel.refusal}});

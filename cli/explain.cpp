@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/devices.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/explain/explanation.hpp"
 #include "cli/explain/heat_map.hpp"
@@ -47,6 +48,7 @@ struct ExplainCommand {
 };
 
 Explanation make_explanation(const ExplainCommand& command) {
+    require_cpu(command.compute, "explain");
     const Options options = score_options(command.compute);
     const io::TokenSource queries = load_input(command.queries, command.query_input, command.compute);
     const io::TokenSource documents = load_input(command.documents, command.document_input, command.compute);

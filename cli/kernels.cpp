@@ -1,6 +1,7 @@
 // rowmax kernels: the rows of the dispatch table, and which of them runs for a given call.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/devices.hpp"
 #include "cli/shared.hpp"
 #include "cli/table.hpp"
 #include "rowmax/maxsim.hpp"
@@ -30,21 +32,31 @@ bool asks_for_a_call(const KernelsCommand& command) {
     return command.dim || command.dtype || command.compute.normalize || !command.compute.kernel.empty();
 }
 
-// A call of this shape over one row of memory: dispatch looks at shapes, never at tokens.
-std::vector<KernelInfo> explain(const KernelsCommand& command) {
+// A call of this shape over one row of memory, or on a device: dispatch looks at shapes, never at tokens.
+std::vector<KernelInfo> explain(const KernelsCommand& command, int device) {
     const std::int64_t dim = command.dim.value_or(128);
     const DType dtype = dtype_from_name(command.dtype.value_or("float32"));
     const std::vector<std::byte> row(static_cast<std::size_t>(dim) * size_of(dtype));
     const auto tokens = [&](std::int64_t length) {
         const std::int64_t shape[] = {length, dim};
-        const std::int64_t stride[] = {0, 1};
+        const std::int64_t stride[] = {device < 0 ? 0 : dim, 1};
         return TensorView(row.data(), dtype, shape, stride);
     };
     ScoreRequest request;
     request.q.tokens = tokens(command.query_length);
     request.d.tokens = tokens(command.document_length);
     request.options = score_options(command.compute);
+    if (device >= 0) request.options.device = {Device::Kind::cuda, device};
     return explain_dispatch(request);
+}
+
+/// What a command would do: a device that is left to us serves where it has a kernel.
+std::vector<KernelInfo> explain_where_it_runs(const KernelsCommand& command, const Devices& devices) {
+    constexpr auto chosen = [](const KernelInfo& row) { return row.chosen; };
+    if (devices.cuda.empty()) return explain(command, -1);
+    std::vector<KernelInfo> rows = explain(command, devices.cuda.front());
+    const bool served = std::any_of(rows.begin(), rows.end(), chosen);
+    return served || !devices.left_to_us ? rows : explain(command, -1);
 }
 
 std::string as_text(const std::vector<KernelInfo>& rows, bool judged) {
@@ -74,8 +86,9 @@ std::string as_json(const std::vector<KernelInfo>& rows, bool judged) {
 
 void run_kernels(const KernelsCommand& command) {
     const bool judged = asks_for_a_call(command);
-    score_options(command.compute);  // refuses a device or kernel that does not exist
-    const std::vector<KernelInfo> rows = judged ? explain(command) : kernels();
+    score_options(command.compute);  // refuses a kernel that does not exist
+    const Devices devices = choose_devices(command.compute);
+    const std::vector<KernelInfo> rows = judged ? explain_where_it_runs(command, devices) : kernels();
     write_all("-", command.json ? as_json(rows, judged) : as_text(rows, judged));
 }
 
@@ -97,6 +110,7 @@ void add_kernels(Program& program) {
         "names another.\n\nExamples:\n"
         "  rowmax kernels\n"
         "  rowmax kernels --dtype float16 --dim 96\n"
+        "  rowmax kernels --device cpu --dtype float16\n"
         "  rowmax kernels --kernel cpu.scalar4 --json");
     sub.runs([command] { run_kernels(*command); });
 }

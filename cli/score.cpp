@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/devices.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/outputs.hpp"
 #include "cli/score/pair_list.hpp"
@@ -15,6 +17,8 @@
 #include "io/npy.hpp"
 #include "rowmax/maxsim.hpp"
 #include "stream/blocks.hpp"
+#include "stream/device_scorer.hpp"
+#include "stream/step_plan.hpp"
 
 namespace rowmax::cli {
 
@@ -23,6 +27,7 @@ namespace {
 using score_command::Format;
 using score_command::PairList;
 using score_command::ScoreWriter;
+using Same = stream::DeviceScorer::Same;
 
 struct ScoreCommand {
     std::string queries;
@@ -42,6 +47,7 @@ struct Inputs {
     io::TokenSource queries;
     io::TokenSource documents;
     Options options;
+    int device = -1;  ///< of CUDA; -1: the CPU
 };
 
 // A mask beside the tokens: the source seen through it.
@@ -64,12 +70,30 @@ io::TokenSource masked(const io::TokenSource& source, const std::string& path, c
     }
 }
 
+// Whether its device has a kernel for these tokens.
+bool scores_on_device(const Inputs& inputs) {
+    if (inputs.queries.count() == 0 || inputs.documents.count() == 0) return true;
+    const io::TokenBlock query = inputs.queries.block(0, 1);
+    const io::TokenBlock document = inputs.documents.block(0, 1);
+    ScoreRequest request;
+    request.q = query.set;
+    request.d = document.set;
+    request.options = inputs.options;
+    return stream::DeviceScorer(stream::device_backend(), inputs.device, Same::queries).takes(request);
+}
+
 Inputs open_inputs(const ScoreCommand& command) {
     const Options options = score_options(command.compute);
-    return {masked(load_input(command.queries, command.query_input, command.compute), command.query_mask, "--q-mask"),
-            masked(load_input(command.documents, command.document_input, command.compute), command.document_mask,
-                   "--d-mask"),
-            options};
+    const Devices devices = choose_devices(command.compute);
+    Inputs inputs{
+        masked(load_input(command.queries, command.query_input, command.compute), command.query_mask, "--q-mask"),
+        masked(load_input(command.documents, command.document_input, command.compute), command.document_mask,
+               "--d-mask"),
+        options};
+    if (devices.cuda.empty()) return inputs;
+    inputs.device = devices.cuda.front();
+    if (devices.left_to_us && !scores_on_device(inputs)) inputs.device = -1;
+    return inputs;
 }
 
 Format format_of(const ScoreCommand& command) {
@@ -87,7 +111,9 @@ DType score_dtype(const Inputs& inputs) {
 /// Scores of the kernels' type, to be read as doubles.
 class Scores {
   public:
-    explicit Scores(DType dtype) : dtype_(dtype) {}
+    Scores(const Inputs& inputs, Same same) : dtype_(score_dtype(inputs)) {
+        if (inputs.device >= 0) scorer_.emplace(stream::device_backend(), inputs.device, same);
+    }
     void run(const ScoreRequest& request) {
         const ResultShape shape = result_shape(request);
         std::int64_t count = 1;
@@ -95,7 +121,11 @@ class Scores {
         bytes_.resize(static_cast<std::size_t>(count) * size_of(dtype_));
         ScoreOutputs outputs;
         outputs.scores = TensorView(bytes_.data(), shape.dtype, shape.scores);
-        score(request, outputs);
+        if (scorer_) {
+            scorer_->score(request, outputs);
+        } else {
+            score(request, outputs);
+        }
     }
     [[nodiscard]] double at(std::int64_t i) const {
         if (dtype_ == DType::f64) return reinterpret_cast<const double*>(bytes_.data())[i];
@@ -104,6 +134,7 @@ class Scores {
 
   private:
     DType dtype_;
+    std::optional<stream::DeviceScorer> scorer_;
     std::vector<std::byte> bytes_;
 };
 
@@ -148,7 +179,7 @@ std::vector<double> score_rows(const Inputs& inputs, std::int64_t first, std::in
     const bool copied = stream::copies_blocks(inputs.documents);
     std::vector<double> rows(static_cast<std::size_t>((last - first) * width));
     const io::TokenBlock queries = inputs.queries.block(first, last);
-    Scores scores(score_dtype(inputs));
+    Scores scores(inputs, Same::queries);
     for (std::int64_t at = 0; at < width;) {
         const std::int64_t end = stream::block_end(inputs.documents, at, copied, plan);
         const io::TokenBlock documents = inputs.documents.block(at, end);
@@ -183,7 +214,7 @@ void score_list(const Inputs& inputs, const PairList& pairs, ScoreWriter& writer
     constexpr std::int64_t pairs_per_call = 4096;
     const io::TokenBlock queries = inputs.queries.all();
     const io::TokenBlock documents = inputs.documents.all();
-    Scores scores(score_dtype(inputs));
+    Scores scores(inputs, Same::queries_and_documents);
     for (std::int64_t first = 0; first < pairs.size(); first += pairs_per_call) {
         const std::int64_t count = std::min(pairs_per_call, pairs.size() - first);
         ScoreRequest request;

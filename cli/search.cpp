@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/devices.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/hits_npy.hpp"
 #include "cli/outputs.hpp"
@@ -55,27 +56,41 @@ std::string check_tag(const std::string& tag) {
 // The format that was asked for, or else what the output's name says.
 std::string format_of(const SearchCommand& command) {
     if (!command.format.empty()) return command.format;
-    for (const std::string format : {"jsonl", "tsv", "npy"}) {
-        if (command.output.ends_with("." + format)) return format;
+    for (const char* format : {"jsonl", "tsv", "npy"}) {
+        if (command.output.ends_with(std::string(".") + format)) return format;
     }
     return "trec";
+}
+
+stream::Search start_search(const SearchCommand& command, const io::TokenSource& queries,
+                            const std::vector<io::TokenSource>& corpora, const stream::SearchOptions& options) {
+    try {
+        return {queries, corpora, options};
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::out_of_memory) throw;
+        throw UsageError(fmt::format("--memory {}: {}", command.compute.memory, error.what()));
+    }
 }
 
 stream::Search open_search(const SearchCommand& command) {
     stream::SearchOptions options;
     options.k = command.k;
     options.score = score_options(command.compute);
-    io::TokenSource queries = load_input(command.queries, command.query_input, command.compute);
+    const Devices devices = choose_devices(command.compute);
+    options.devices = devices.cuda;
+    const io::TokenSource queries = load_input(command.queries, command.query_input, command.compute);
     std::vector<io::TokenSource> corpora;
     for (const std::string& path : command.corpora)
         corpora.push_back(load_input(path, command.corpus_input, command.compute));
     options.memory = memory_cap(command.compute);
     options.held = held_bytes();
     try {
-        return {std::move(queries), std::move(corpora), options};
+        return start_search(command, queries, corpora, options);
     } catch (const Error& error) {
-        if (error.code() != ErrorCode::out_of_memory) throw;
-        throw UsageError(fmt::format("--memory {}: {}", command.compute.memory, error.what()));
+        // float64 tokens, or a kernel of the CPU by name.
+        if (!devices.left_to_us || error.code() != ErrorCode::not_implemented) throw;
+        options.devices.clear();
+        return start_search(command, queries, corpora, options);
     }
 }
 
@@ -123,8 +138,8 @@ class Checkpoints {
     /// False when this search keeps no checkpoints.
     bool save() {
         if (path_.empty()) return false;
+        search_.settle();  // work, not saving
         const Clock::time_point start = Clock::now();
-        search_.settle();
         stream::save_checkpoint(path_, identity_, search_);
         saved_at_ = Clock::now();
         saved_ = search_.pairs_done();
@@ -258,11 +273,17 @@ void add_search(Program& program) {
         "a full disk or Ctrl-C the same command continues there and gives the same bytes. A checkpoint of another "
         "search\n"
         "(other options, changed files) is not used: the search says so and starts afresh.\n\n"
+        "--device auto takes the first CUDA device that can be used. Blocks of the corpus are streamed there, so it "
+        "may be\n"
+        "larger than the device's memory; cuda:0,1 and all share them out, with the same result. --memory is the "
+        "host's,\n"
+        "the buffers of the stream included.\n\n"
         "--format npy writes one array [queries, min(k, documents)] with the fields 'index' (the document's number, "
         "counted\n"
         "through all corpora) and 'score'.\n\nExamples:\n"
         "  rowmax search queries.npy docs.rmx -k 10\n"
         "  rowmax search queries.npz part1.rmx part2.rmx -k 1000 --memory 4G -o run.trec\n"
+        "  rowmax search queries.npy docs.rmx --device all -o run.trec\n"
         "  rowmax search queries.npy pages/ --normalize --format jsonl | jq .hits[0]");
     sub.runs([command] { run_search(*command); });
 }

@@ -11,6 +11,7 @@
 #include <iostream>
 #include <limits>
 
+#include "cli/devices.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/signals.hpp"
 #include "core/parallel.hpp"
@@ -19,28 +20,6 @@
 namespace rowmax::cli {
 
 namespace {
-
-constexpr std::string_view devices = "auto, cpu, cuda, cuda:N or all";
-
-bool is_cuda(const std::string& device) {
-    if (device == "cuda") return true;
-    return device.starts_with("cuda:") && device.size() > 5 &&
-           device.find_first_not_of("0123456789", 5) == std::string::npos;
-}
-
-std::string check_device_name(const std::string& device) {
-    if (device == "auto" || device == "cpu" || device == "all" || is_cuda(device)) return {};
-    return fmt::format("'{}' is not a device; known: {}", device, devices);
-}
-
-// "auto" and "all" mean what the command can use, and that is the CPU until it can send files to a GPU.
-void require_device(const std::string& device) {
-    if (!is_cuda(device)) return;
-    const bool built = !core::cuda_kernels().empty();
-    throw Error(ErrorCode::device, fmt::format("--device {}: {}; use --device cpu", device,
-                                               built ? "the command does not compute on CUDA devices yet"
-                                                     : "this build of rowmax has no CUDA kernels"));
-}
 
 void require_kernel(const std::string& option) {
     const char* variable = std::getenv("ROWMAX_KERNEL");
@@ -76,7 +55,7 @@ std::int64_t allocated_bytes() {
 }  // namespace
 
 void add_device_option(Command& command, ComputeOptions& options) {
-    command.add("--device", options.device, fmt::format("Where to compute: {}", devices))
+    command.add("--device", options.device, fmt::format("Where to compute: {}", device_names))
         .show_default()
         .satisfies(check_device_name);
 }
@@ -107,7 +86,6 @@ void add_memory_option(Command& command, ComputeOptions& options) {
 }
 
 Options score_options(const ComputeOptions& options) {
-    require_device(options.device);
     require_kernel(options.kernel);
     Options result;
     result.normalize = options.normalize;

@@ -32,7 +32,7 @@ void add_threads_option(Command& command, ComputeOptions& options);
 void add_kernel_option(Command& command, ComputeOptions& options);
 void add_memory_option(Command& command, ComputeOptions& options);
 
-/// The library's options, with the threads that will work. Throws Error(device) for a device that is not there,
+/// The library's options for the CPU, with the threads that will work; cli/devices.hpp says where else. Throws
 /// UsageError for a kernel no build has.
 Options score_options(const ComputeOptions& options);
 /// --memory in bytes; 0 without a cap.

@@ -50,9 +50,8 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
 void bring_in(std::span<const std::byte> memory) noexcept {
 #if defined(MADV_POPULATE_READ)
     static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-    const auto first = reinterpret_cast<std::uintptr_t>(memory.data()) / page * page;
-    const std::uintptr_t last = reinterpret_cast<std::uintptr_t>(memory.data()) + memory.size();
-    madvise(reinterpret_cast<void*>(first), last - first, MADV_POPULATE_READ);
+    const std::size_t before = reinterpret_cast<std::uintptr_t>(memory.data()) % page;
+    madvise(const_cast<std::byte*>(memory.data()) - before, memory.size() + before, MADV_POPULATE_READ);
 #else
     (void)memory;
 #endif

@@ -1,10 +1,11 @@
 // What a search on devices runs on: this build's CUDA backend, or what a test puts in its place.
 #pragma once
 
-#include <vector>
+#include <string_view>
 
 #include "core/device_runtime.hpp"
 #include "core/device_topk.hpp"
+#include "core/registry.hpp"
 #include "rowmax/maxsim.hpp"
 
 namespace rowmax::stream {
@@ -13,7 +14,7 @@ struct DeviceBackend {
     const core::DeviceRuntime* runtime = nullptr;
     const core::DeviceTopK* topk = nullptr;
     void (*score)(const ScoreRequest&, const ScoreOutputs&) = &rowmax::score;
-    std::vector<KernelInfo> (*explain)(const ScoreRequest&) = &explain_dispatch;
+    const core::Kernel& (*choose)(const core::Params&, std::string_view forced) = &core::choose;
 };
 
 /// This build's; throws Error(device) where it has none.

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
+#include "core/problem.hpp"
 #include "stream/blocks.hpp"
 #include "stream/device_plan.hpp"
 #include "stream/engine.hpp"
@@ -66,7 +69,7 @@ DeviceNeeds DeviceEngine::needs_of(const SearchState& state) {
 // Of the form in which tokens come to the device; what lies there is not looked at.
 std::string DeviceEngine::choose_kernel() const {
     if (state_.query_count() == 0 || state_.document_count() == 0) return {};
-    const auto* somewhere = reinterpret_cast<const std::byte*>(std::uintptr_t{4096});
+    alignas(256) static constexpr std::byte somewhere[1]{};
     const auto packed = [&](std::int64_t items, std::int64_t length) {
         TokenSet set;
         set.tokens = TensorView(somewhere, state_.queries.dtype(), {items * length, state_.queries.dim()});
@@ -74,25 +77,20 @@ std::string DeviceEngine::choose_kernel() const {
         set.max_seqlen = length;
         return set;
     };
-    std::string kernel;
-    std::string refusals;
+    ScoreRequest request;
+    request.q = packed(state_.query_count(), state_.queries.max_length());
+    request.d = packed(1, 1);
+    request.options = state_.options.score;
+    std::string_view kernel;
     for (const int ordinal : state_.options.devices) {
-        ScoreRequest request;
-        request.q = packed(state_.query_count(), state_.queries.max_length());
-        request.d = packed(1, 1);
-        request.options = state_.options.score;
         request.options.device = {Device::Kind::cuda, ordinal};
-        bool chosen = false;
-        for (const KernelInfo& info : backend_.explain(request)) {
-            if (info.chosen && kernel.empty()) kernel = info.name;
-            chosen = chosen || info.chosen;
-            if (info.backend == "cuda") refusals += fmt::format("; {}: {}", info.name, info.refusal);
+        try {
+            kernel = backend_.choose(core::make_problem(request).params, request.options.kernel).name;
+        } catch (const Error& error) {
+            throw Error(error.code(), fmt::format("cuda:{}: {}", ordinal, error.what()));
         }
-        if (chosen) continue;
-        throw Error(ErrorCode::not_implemented, fmt::format("cuda:{}: no kernel accepts this search of {} tokens{}",
-                                                            ordinal, name_of(state_.queries.dtype()), refusals));
     }
-    return kernel;
+    return std::string(kernel);
 }
 
 void DeviceEngine::open_lanes() {

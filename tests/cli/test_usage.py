@@ -46,6 +46,10 @@ def test_version(rowmax):
         (("search", "q", "d", "--memory", "lots"), "'lots' is not a size"),
         (("search", "q", "d", "--memory", "99999999T"), "is not a size"),
         (("search", "q", "d", "--device", "tpu"), "'tpu' is not a device"),
+        (("search", "q", "d", "--device", "cuda:"), "'cuda:' is not a device"),
+        (("search", "q", "d", "--device", "cuda:0,"), "'cuda:0,' is not a device"),
+        (("search", "q", "d", "--device", "cuda:-1"), "'cuda:-1' is not a device"),
+        (("search", "q", "d", "--device", "cuda:1x"), "'cuda:1x' is not a device"),
         (("search", "q", "d", "--threads", "-1"), "-1"),
         (("search", "q", "d", "--format", "xml"), "xml"),
         (("search", "q", "d", "--dtype", "float12"), "float12"),
@@ -72,10 +76,13 @@ def test_devices_that_are_there(rowmax, files, device):
     assert len(rowmax("search", *files, "--device", device).stdout.splitlines()) == 3
 
 
-@pytest.mark.parametrize("command", ["search", "score", "explain"])
-@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
-def test_no_cuda_here(rowmax, files, command, device):
-    done = rowmax(command, *files, "--device", device, code=4)
+@pytest.mark.parametrize("command", ["search", "score", "explain", "kernels", "selftest", "bench"])
+@pytest.mark.parametrize("device", ["cuda", "cuda:1", "cuda:0,1"])
+def test_no_cuda_here(binary, rowmax, files, command, device):
+    if subprocess.run([binary, "kernels", "--device", "cuda"], capture_output=True).returncode == 0:
+        pytest.skip("there is a CUDA device: see test_cuda.py")
+    inputs = files if command in ("search", "score", "explain") else ()
+    done = rowmax(command, *inputs, "--device", device, code=4)
     assert f"--device {device}" in done.stderr
 
 

@@ -130,14 +130,6 @@ void copy(const core::Place& place, void* to, const void* from, std::size_t byte
     stream_of(place).work.emplace_back([=] { std::memcpy(to, from, bytes); });
 }
 
-bool captured(const core::Place&) {
-    return false;
-}
-void drain(const core::Place& place) {
-    Stream& stream = stream_of(place);
-    for (; !stream.work.empty(); stream.work.pop_front()) stream.work.front()();
-}
-
 void score_later(const ScoreRequest& request, const ScoreOutputs& outputs) {
     const Device& device = request.options.device;
     const core::Place place{true, device.ordinal, device.stream, nullptr};
@@ -155,14 +147,14 @@ void score_later(const ScoreRequest& request, const ScoreOutputs& outputs) {
     });
 }
 
-std::vector<KernelInfo> explain(const ScoreRequest& request) {
-    check_ordinal(request.options.device.ordinal);
-    KernelInfo info;
-    info.name = "fake.kernel";
-    info.backend = "cuda";
-    info.chosen = request.q.tokens.dtype != DType::f64;
-    info.refusal = info.chosen ? "" : "float64";
-    return {info};
+// A row of the CPU, which reads a device's memory as any other.
+const core::Kernel& choose(const core::Params& params, std::string_view) {
+    check_ordinal(params.place.ordinal);
+    for (const core::Kernel& row : core::cpu_kernels()) {
+        const bool takes = row.missing_features().empty() && row.refuse(params).empty();
+        if (takes && params.dtype != DType::f64) return row;
+    }
+    throw Error(ErrorCode::not_implemented, "the fake has no kernel for " + std::string(name_of(params.dtype)));
 }
 
 struct Entry {
@@ -206,15 +198,15 @@ void wake(int ordinal) {
 }
 
 constexpr core::DeviceRuntime runtime{
-    &count,          &problem,     &name,       &wake,       &free_bytes, &allocate, &release, &allocate_pinned,
-    &release_pinned, &make_stream, &end_stream, &make_event, &end_event,  &record,   &wait,    &finish,
-    &copy,           &captured,    &drain};
+    &count,     &problem,         &name,           &wake,        &free_bytes, &allocate,
+    &release,   &allocate_pinned, &release_pinned, &make_stream, &end_stream, &make_event,
+    &end_event, &record,          &wait,           &finish,      &copy};
 constexpr core::DeviceTopK lists{&lists_bytes, &merge, nullptr, nullptr};
 
 }  // namespace
 
 const stream::DeviceBackend& fake_backend() {
-    static const stream::DeviceBackend backend{&runtime, &lists, &score_later, &explain};
+    static const stream::DeviceBackend backend{&runtime, &lists, &score_later, &choose};
     return backend;
 }
 

@@ -1,0 +1,58 @@
+#include "stream/device_scorer.hpp"
+
+#include "core/mirror.hpp"
+
+namespace rowmax::stream {
+
+void run_row(DeviceArrays& arrays, const core::Kernel& row, const core::Params& params, const core::Outputs& outputs) {
+    core::Params placed = params;
+    placed.place = arrays.place();
+    const std::size_t scratch = row.workspace == nullptr ? 0 : row.workspace(placed, outputs);
+    if (scratch > 0) placed.place.workspace = arrays.take(scratch);
+    row.score(placed, outputs);
+    arrays.finish();
+}
+
+bool DeviceScorer::takes(const ScoreRequest& request) const {
+    core::Params params = core::make_problem(request).params;
+    params.place = {true, ordinal_, nullptr, nullptr};
+    try {
+        backend_.choose(params, request.options.kernel);
+        return true;
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::not_implemented) throw;
+        return false;
+    }
+}
+
+core::Segments DeviceScorer::bring(std::optional<Side>& side, bool same, const core::Segments& host,
+                                   std::int64_t row_bytes) {
+    if (side && same) return side->segments;
+    side.reset();  // the old one goes before the new one comes
+    side.emplace(Side{DeviceArrays(backend_, ordinal_), {}});
+    side->segments = core::mirror(
+        host, row_bytes, [&](const std::byte* first, std::size_t bytes) { return side->arrays.put(first, bytes); });
+    return side->segments;
+}
+
+void DeviceScorer::score(const ScoreRequest& request, const ScoreOutputs& outputs) {
+    const core::Problem problem = core::make_problem(request);
+    const core::Outputs raw = core::check_outputs(problem, outputs);
+    core::Params params = problem.params;
+    if (params.pairs.count == 0) return;
+    const std::int64_t row_bytes = params.dim * static_cast<std::int64_t>(size_of(params.dtype));
+    params.q = bring(q_, true, params.q, row_bytes);
+    params.d = bring(d_, same_ == Same::queries_and_documents, params.d, row_bytes);
+    DeviceArrays call(backend_, ordinal_);
+    params.pairs =
+        core::mirror(params.pairs, [&](const std::byte* first, std::size_t bytes) { return call.put(first, bytes); });
+    params.place = call.place();
+    const core::Kernel& row = backend_.choose(params, request.options.kernel);
+    const std::size_t bytes = static_cast<std::size_t>(params.pairs.count) * sizeof(float);
+    core::Outputs there;
+    there.scores = call.take(bytes);
+    run_row(call, row, params, there);
+    call.get(raw.scores, static_cast<const std::byte*>(there.scores), bytes);
+}
+
+}  // namespace rowmax::stream
