@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import gpu_cases
 import results
 
 NAMES = {"rowmax": "rowmax", "rowmax-index": "rowmax, index saved", "torch": "torch", "fm": "flash-maxsim",
@@ -65,33 +64,21 @@ def find(lines: list[dict], case: str, impl: str) -> dict | None:
     return next((x for x in lines if x["case"] == case and x["impl"] == impl and "failed" not in x), None)
 
 
-def document(newest_files: Callable[[str], list[Path]], table: gpu_cases.Table) -> list[str]:
-    """One part a GPU."""
-    files: dict[str, list[str]] = {}
-    for topic in ("forward", "forward-float16", "forward-bfloat16", "forward-float32"):
-        for path in newest_files(topic):
-            files.setdefault(results.read(path)[0]["device"], []).append(section(path, table))
-    for topic, render in gpu_cases.TOPICS.items():
-        for path in newest_files(topic):
-            files.setdefault(results.read(path)[0]["device"], []).append(render(path, table))
-    return ["\n\n".join([f"## {device}", *parts]) for device, parts in files.items()]
-
-
-def section(path: Path, table: gpu_cases.Table) -> str:
+def section(path: Path, table: Callable[[list[str], list[list[str]]], str]) -> str:
     first, *lines = results.read(path)
-    parts = []
+    parts = [f"## {first['device']}"]
     for dtype in dict.fromkeys(line["dtype"] for line in lines):
         chosen = [line for line in lines if line["dtype"] == dtype]
         names = [NAMES[name] for name in NAMES]
         parts.append(INTRODUCTION.format(dtype=dtype, gemm=first[f"{dtype}_tflops"], copy=first["copy_tbps"], date=first["date"],
                                          commit=first["commit"], file=path.name))
         replayed = rows(chosen, lambda line: line["median_ms"], True)
-        parts.append(f"### {dtype}: device time, calls replayed from a graph (share of the floor)")
+        parts.append("### Device time: calls replayed from a graph (share of the floor)")
         parts.append(table([dtype, "floor", *names, "fastest rival takes"], replayed))
-        parts.append(f"### {dtype}: one call from Python, timed by events: the host counts")
+        parts.append("### One call from Python, timed by events: the host counts")
         parts.append(table([dtype, *names, "fastest rival takes"], rows(chosen, lambda line: line["eager"]["median_ms"], False)))
-        parts.append(f"### {dtype}: memory beyond the inputs, MiB (error of a score, relative to the sum of |q| |d|)")
+        parts.append("### Memory beyond the inputs, MiB (error of a score, relative to the sum of |q| |d|)")
         parts.append(table([dtype, *names], memory(chosen)))
-        parts.append(f"### {dtype}: aims")
+        parts.append("### Aims")
         parts.append(table([dtype, "share of the floor", "aim", "reached"], aims(chosen)))
     return "\n\n".join(parts)

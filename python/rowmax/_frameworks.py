@@ -1,6 +1,6 @@
 """Which library an array belongs to, and how that library makes new ones.
 
-The same kind comes out as went in. Nothing here imports torch, CuPy or JAX: their glue loads when one of their arrays is
+The same kind comes out as went in. Nothing here imports torch or JAX: their glue loads when one of their arrays is
 first seen, by which time the caller has imported them.
 """
 
@@ -14,8 +14,6 @@ import numpy as np
 from rowmax._native import KernelInfo, Request
 from rowmax._native import inverse_grid as invert
 
-NUMBERS = ("q_mask", "d_mask", "cu_seqlens_q", "cu_seqlens_d", "offsets", "lengths", "pair_q", "pair_d")
-"""Arguments that hold arrays besides Q and D; lists and numpy arrays go where Q is."""
 Extras = dict[str, Any]
 """What a call gave beyond Q and D, by argument name; an argument that was not given is absent."""
 
@@ -76,6 +74,14 @@ class Framework(ABC):
         lead = shape[1:] if one_query else shape
         return self.finished(scores).reshape(lead), self.finished(index).reshape(lead)
 
+    def streams(self, Q: Any) -> bool:
+        """Whether Q is on a device that documents of the host have to be brought to."""
+        return False
+
+    def search(self, Q: Any, D: Any, k: int, chunk: int, extras: Extras, out: Any = None) -> Any:
+        """topk() of documents on the host, brought to the device of Q block by block."""
+        raise NotImplementedError(f"documents of the host are not streamed for arrays of {self.name}")
+
     def explain(self, Q: Any, D: Any, pairing: str, extras: Extras, out: Any = None) -> tuple[Any, Any]:
         """(winning token, its similarity) of every query token of every pair."""
         request = self.request(Q, D, pairing, extras)
@@ -132,7 +138,7 @@ def framework_of(array: Any, name: str) -> Framework:
 def common_framework(Q: Any, D: Any) -> Framework:
     """The library of both Q and D."""
     framework = framework_of(Q, "Q")
-    if type(D) is not type(Q) and framework_of(D, "D") is not framework:
+    if framework_of(D, "D") is not framework:
         raise TypeError(f"Q is {describe(Q)} but D is {describe(D)}: convert one of them")
     return framework
 
@@ -157,10 +163,8 @@ def _recognise(array: Any, name: str) -> Framework:
             from rowmax._jax import JAX
 
             return _remember(array, JAX)
-        if root == "cupy" and base.__name__ == "ndarray":
-            from rowmax._cupy import CUPY
-
-            return _remember(array, CUPY)
+        if root == "cupy":
+            raise NotImplementedError(f"{name} is a CuPy array: pass torch.from_dlpack of it")
     raise TypeError(f"{name} must be a numpy, torch, CuPy or JAX array, got {describe(array)}")
 
 

@@ -22,6 +22,8 @@ def topk(
     `[T, d]` with `cu_seqlens_d=`, or a `Corpus`. k is cut to Nd; k < 1 is a ValueError. Equal scores: the lowest
     document first; NaN comes first, as in `torch.topk`. Documents are scored `chunk` at a time (None: chosen), so
     memory does not grow with Nd; the result does not depend on it. Scores of torch tensors are differentiable.
+    With Q on a CUDA device, a `Corpus` is streamed there block by block, in memory of two blocks: it may be larger than
+    the device's memory; scores and index come back on the device.
     The other keywords are those of `maxsim`; `out` is a pair.
     """
     extras = options(normalize, precision, backward, deterministic, validate, dtype, threads, kernel)
@@ -32,10 +34,15 @@ def topk(
         if D.dtype == "bfloat16":
             extras["dtype"] = D.dtype
         D, cu_seqlens_d = framework.adopted(D.tokens), D.offsets
+        streams = framework.streams(Q)
     else:
         framework = common_framework(Q, D)
+        streams = False
     extras |= given(q_mask=q_mask, d_mask=d_mask, cu_seqlens_d=cu_seqlens_d)
-    return framework.topk(Q, D, _at_least(1, "k", k), _at_least(0, "chunk", chunk or 0), extras, out, backward)
+    k, chunk = _at_least(1, "k", k), _at_least(0, "chunk", chunk or 0)
+    if streams:
+        return framework.search(Q, D, k, chunk, extras, out)
+    return framework.topk(Q, D, k, chunk, extras, out, backward)
 
 
 def _at_least(low: int, name: str, value: int) -> int:

@@ -72,3 +72,15 @@ def test_double_scores_stay_double():
     scores, _ = rowmax.topk(Q.astype(np.float64) / 3, D.astype(np.float64), 2)
     assert scores.dtype == np.float64
     np.testing.assert_array_equal(scores, best(rowmax.maxsim(Q.astype(np.float64) / 3, D.astype(np.float64)), 2)[0])
+
+
+@pytest.mark.parametrize("chunk", [0, 1, 7, 60])
+def test_the_search_behind_a_corpus_on_a_device(chunk):
+    """Here on the CPU (-1): what a GPU does with it is in tests/python_cuda."""
+    mask = RNG.integers(0, 3, (4, 5)) > 0
+    request = rowmax._native.Request(Q, D, "cross", {"q_mask": mask})
+    scores, index = np.empty((4, 9), np.float32), np.empty((4, 9), np.int64)
+    request.search(9, chunk, -1, scores, index)
+    wanted_scores, wanted_index = rowmax.topk(Q, D, 9, q_mask=mask)
+    np.testing.assert_array_equal(scores, wanted_scores)
+    np.testing.assert_array_equal(index, wanted_index)

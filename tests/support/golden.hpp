@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -57,9 +56,7 @@ inline void PrintTo(const Case& test_case, std::ostream* out) {
 
 // The cases of some calls that hold `key`.
 inline std::vector<Case> cases_of(const std::vector<std::string>& calls, const std::string& key = "why") {
-    // The variable is for programs that run elsewhere than they were built.
-    const char* folder = std::getenv("ROWMAX_TEST_DATA");
-    std::ifstream file(std::string(folder == nullptr ? ROWMAX_TEST_DATA : folder) + "/golden.json");
+    std::ifstream file(ROWMAX_TEST_DATA "/golden.json");
     const json golden = json::parse(file);
     std::vector<Case> cases;
     for (const json& row : golden["cases"]) {
