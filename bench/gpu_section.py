@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import gpu_cases
 import results
 
 NAMES = {"rowmax": "rowmax", "rowmax-index": "rowmax, index saved", "torch": "torch", "fm": "flash-maxsim",
@@ -64,21 +65,33 @@ def find(lines: list[dict], case: str, impl: str) -> dict | None:
     return next((x for x in lines if x["case"] == case and x["impl"] == impl and "failed" not in x), None)
 
 
-def section(path: Path, table: Callable[[list[str], list[list[str]]], str]) -> str:
+def document(newest_files: Callable[[str], list[Path]], table: gpu_cases.Table) -> list[str]:
+    """One part a GPU."""
+    files: dict[str, list[str]] = {}
+    for topic in ("forward", "forward-float16", "forward-bfloat16", "forward-float32"):
+        for path in newest_files(topic):
+            files.setdefault(results.read(path)[0]["device"], []).append(section(path, table))
+    for topic, render in gpu_cases.TOPICS.items():
+        for path in newest_files(topic):
+            files.setdefault(results.read(path)[0]["device"], []).append(render(path, table))
+    return ["\n\n".join([f"## {device}", *parts]) for device, parts in files.items()]
+
+
+def section(path: Path, table: gpu_cases.Table) -> str:
     first, *lines = results.read(path)
-    parts = [f"## {first['device']}"]
+    parts = []
     for dtype in dict.fromkeys(line["dtype"] for line in lines):
         chosen = [line for line in lines if line["dtype"] == dtype]
         names = [NAMES[name] for name in NAMES]
         parts.append(INTRODUCTION.format(dtype=dtype, gemm=first[f"{dtype}_tflops"], copy=first["copy_tbps"], date=first["date"],
                                          commit=first["commit"], file=path.name))
         replayed = rows(chosen, lambda line: line["median_ms"], True)
-        parts.append("### Device time: calls replayed from a graph (share of the floor)")
+        parts.append(f"### {dtype}: device time, calls replayed from a graph (share of the floor)")
         parts.append(table([dtype, "floor", *names, "fastest rival takes"], replayed))
-        parts.append("### One call from Python, timed by events: the host counts")
+        parts.append(f"### {dtype}: one call from Python, timed by events: the host counts")
         parts.append(table([dtype, *names, "fastest rival takes"], rows(chosen, lambda line: line["eager"]["median_ms"], False)))
-        parts.append("### Memory beyond the inputs, MiB (error of a score, relative to the sum of |q| |d|)")
+        parts.append(f"### {dtype}: memory beyond the inputs, MiB (error of a score, relative to the sum of |q| |d|)")
         parts.append(table([dtype, *names], memory(chosen)))
-        parts.append("### Aims")
+        parts.append(f"### {dtype}: aims")
         parts.append(table([dtype, "share of the floor", "aim", "reached"], aims(chosen)))
     return "\n\n".join(parts)

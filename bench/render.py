@@ -177,7 +177,7 @@ def document() -> str:
     parts += [quality_section(path) for path in newest_files("quality")]
     for path in newest_files("cpu"):
         parts += [device_section(path), plots_section(path)]
-    parts += [gpu_section.section(path, table) for path in newest_files("forward")]
+    parts += gpu_section.document(newest_files, table)
     return "\n".join(part + "\n" for part in parts)
 
 
@@ -199,10 +199,13 @@ def main() -> int:
     if args.show:
         print(device_section(args.show))
         return 0
+    import gpu_plots
     import plots
 
     for path in newest_files("cpu"):
         plots.draw(path, DOCS / "plots")
+    for path in [*newest_files("sweeps"), *newest_files("ladder")]:
+        gpu_plots.draw(path, DOCS / "plots")
     (DOCS / "benchmarks.md").write_text(document())
     return 0
 

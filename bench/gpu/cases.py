@@ -82,11 +82,19 @@ def make(case: Case, dtype: torch.dtype) -> Inputs:
     return Inputs(case, Q, unit(int(lengths.sum()), case.dim, dtype=dtype), cu_q, cu_d)
 
 
-def exact(inputs: Inputs, documents: int = 40) -> torch.Tensor:
-    """The first documents' scores in float64: [Nq, documents]."""
+def beta_lengths(case: Case, fill: float) -> torch.Tensor:
+    """Lengths of documents that fill this share of what padding to the longest would hold."""
+    uniform = torch.rand(case.documents, generator=torch.Generator().manual_seed(1))
+    return (uniform ** (1 / fill - 1) * case.ld).round().clamp(1, case.ld).int()
+
+
+def exact(inputs: Inputs, documents: int = 40) -> tuple[torch.Tensor, torch.Tensor]:
+    """The first documents' scores in float64, and the sums of |q| |d| that errors are relative to: [Nq, documents]."""
     Q = inputs.Q.double()
-    scores = []
+    scores, scales = [], []
     for i in range(documents):
-        D = inputs.D[inputs.cu_d[i] : inputs.cu_d[i + 1]] if inputs.case.ragged else inputs.D[i]
-        scores.append((Q @ D.double().T).amax(-1).sum(-1))
-    return torch.stack(scores, 1)
+        D = (inputs.D[inputs.cu_d[i] : inputs.cu_d[i + 1]] if inputs.case.ragged else inputs.D[i]).double()
+        best, token = (Q @ D.T).max(-1)
+        scores.append(best.sum(-1))
+        scales.append((Q.norm(dim=-1) * D.norm(dim=-1)[token]).sum(-1))
+    return torch.stack(scores, 1), torch.stack(scales, 1)

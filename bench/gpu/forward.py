@@ -5,12 +5,12 @@ Writes one JSON object a line (docs/benchmarks.md says what the fields mean), pr
 """
 
 import argparse
-import datetime
 import json
+import time
 import traceback
-from pathlib import Path
 
 import torch
+from report import Report, failure, parser
 from timing import ceilings, eager, extra_mib, replayed
 
 from cases import CASES, exact, make
@@ -20,20 +20,17 @@ TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--impl", nargs="*", default=list(IMPLEMENTATIONS))
-    parser.add_argument("--case", nargs="*", default=[case.name for case in CASES])
-    parser.add_argument("--dtype", nargs="*", default=["float16", "bfloat16"])
-    parser.add_argument("--commit", default="unknown")
-    return parser.parse_args()
+    made = parser(__doc__)
+    made.add_argument("--impl", nargs="*", default=list(IMPLEMENTATIONS))
+    made.add_argument("--case", nargs="*", default=[case.name for case in CASES])
+    made.add_argument("--dtype", nargs="*", default=["float16", "bfloat16"])
+    return made.parse_args()
 
 
-def measure(call, inputs, truth, floor: float) -> dict:
+def measure(call, inputs, truth, scale, floor: float) -> dict:
     scores = call()
     scores = scores.reshape(inputs.case.queries, -1)
-    # Relative to the sum of |q| |d_win|: all tokens have length 1.
-    error = ((scores[:, : truth.shape[1]].double() - truth).abs().max() / inputs.case.lq).item()
+    error = ((scores[:, : truth.shape[1]].double() - truth).abs() / scale).max().item()
     calls = 20 if floor < 0.1 else 5
     result = {"error": error, "extra_mib": extra_mib(call), "eager": eager(call)}
     try:
@@ -45,29 +42,29 @@ def measure(call, inputs, truth, floor: float) -> dict:
 
 def main() -> None:
     args = arguments()
-    run = {"device": torch.cuda.get_device_name(), "commit": args.commit, "date": str(datetime.date.today())}
+    start = time.perf_counter()
     limits = ceilings()
-    lines = [{"case": "ceilings", "torch": torch.__version__, **limits, **run}]
-    print(json.dumps(lines[0]), flush=True)
+    report = Report(args, **limits)
+    print(json.dumps(report.lines[0]), flush=True)
     for dtype in args.dtype:
         for case in (case for case in CASES if case.name in args.case):
             inputs = make(case, TYPES[dtype])
             floor = inputs.floor_ms(limits.get(f"{dtype}_tflops", 0) or limits["float16_tflops"], limits["copy_tbps"])
-            truth = exact(inputs)
+            truth, scale = exact(inputs)
             for name in args.impl:
-                line = {"case": case.name, "impl": name, "dtype": dtype, "floor_ms": round(floor, 5), **run}
+                line = {"case": case.name, "impl": name, "dtype": dtype, "floor_ms": round(floor, 5)}
                 try:
                     with torch.inference_mode():
-                        line |= measure(IMPLEMENTATIONS[name](inputs), inputs, truth, floor)
+                        line |= measure(IMPLEMENTATIONS[name](inputs), inputs, truth, scale, floor)
                 except Exception as error:
-                    line["failed"] = f"{type(error).__name__}: {str(error)[:200]}"
+                    line["failed"] = failure(error)
                     if name.startswith("rowmax"):
                         traceback.print_exc()
-                lines.append(line)
-                args.output.write_text("".join(json.dumps(line) + "\n" for line in lines))
+                report.add(**line)
+                print(f"{time.perf_counter() - start:6.1f} s: {dtype} {case.name} {name}", flush=True)
                 torch.cuda.empty_cache()
             del inputs
-    show(lines)
+    show(report.lines)
 
 
 def show(lines: list[dict]) -> None:

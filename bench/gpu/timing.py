@@ -54,14 +54,14 @@ def extra_mib(call: Callable[[], object]) -> float:
     return round((peak - before) / 2**20, 3)
 
 
-def ceilings(size: int = 8192) -> dict[str, float]:
+def ceilings(size: int = 8192, rounds: int = 25) -> dict[str, float]:
     found = {}
-    for name, dtype in (("float16", torch.float16), ("bfloat16", torch.bfloat16)):
+    for name, dtype in (("float16", torch.float16), ("bfloat16", torch.bfloat16), ("float32", torch.float32)):
         a, b = (torch.randn(size, size, device="cuda", dtype=dtype) for _ in range(2))
-        found[f"{name}_tflops"] = round(2 * size**3 / eager(lambda a=a, b=b: a @ b)["median_ms"] / 1e9, 1)
+        found[f"{name}_tflops"] = round(2 * size**3 / eager(lambda a=a, b=b: a @ b, rounds)["median_ms"] / 1e9, 1)
     x = torch.randn(2**30, device="cuda", dtype=torch.float16)
     y = torch.empty_like(x)
-    found["copy_tbps"] = round(2 * x.numel() * 2 / eager(lambda: y.copy_(x))["median_ms"] / 1e9, 3)
+    found["copy_tbps"] = round(2 * x.numel() * 2 / eager(lambda: y.copy_(x), rounds)["median_ms"] / 1e9, 3)
     z = torch.zeros(1, device="cuda")
     found["add_eager_ms"] = eager(lambda: z.add_(1))["median_ms"]
     found["add_replayed_ms"] = replayed(lambda: z.add_(1), 20)["median_ms"]

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,9 +63,10 @@ struct Options {
     /// Score cosines: inverse L2 norms (float32) multiply the similarities. A zero token stays zero.
     bool normalize = false;
     Precision precision = Precision::highest;
-    /// Check the contents of offsets and pair lists. Off, lies are clamped to the storage. Not read on CUDA: contents
-    /// in a device's memory are not looked at, and an absent max_seqlen counts as the length of the storage.
-    bool validate = true;
+    /// Check the contents of offsets and pair lists. Off, lies are clamped to the storage. Absent: on for memory of the
+    /// CPU, off for CUDA, where it waits for the stream (an error while that is being captured), and where without it
+    /// an absent max_seqlen counts as the length of the storage.
+    std::optional<bool> validate = std::nullopt;
     /// Threads to use; 0 means ROWMAX_THREADS, or else all cores. Results do not depend on it.
     int threads = 0;
     /// Forces a kernel by its name, or by a prefix ending before a dot ("cpu.avx2"). Empty:

@@ -1,6 +1,7 @@
 #include "arrays.hpp"
 
 #include <fmt/format.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "core/registry.hpp"
 #include "rowmax/error.hpp"
+#include "tensors.hpp"
 
 namespace rowmax::python {
 
@@ -101,11 +103,15 @@ void check_ndim(std::int64_t ndim, const char* name) {
                                                       static_cast<int>(TensorView::max_ndim)));
 }
 
+bool is_cuda(std::int32_t type) {
+    return type == nb::device::cuda::value || type == nb::device::cuda_managed::value;
+}
+
 /// The CUDA device of an array, -1 for the CPU.
 int device_of(nb::dlpack::device device, const char* name, bool allowed) {
     const auto type = device.device_type;
     if (type == nb::device::cpu::value || type == nb::device::cuda_host::value) return -1;
-    if (type == nb::device::cuda::value || type == nb::device::cuda_managed::value) {
+    if (is_cuda(type)) {
         if (!core::cuda_kernels().empty()) {
             if (allowed) return device.device_id;
             throw Error(ErrorCode::not_implemented,
@@ -121,32 +127,19 @@ int device_of(nb::dlpack::device device, const char* name, bool allowed) {
                 fmt::format("{} is on a device that rowmax does not know (DLPack type {})", name, type));
 }
 
-// The part of DLPack 1.3's C exchange API that is used: the header, and the function that fills in a borrowed tensor.
-// https://dmlc.github.io/dlpack/latest/c_api.html
-struct ExchangeApi {
-    std::uint32_t major;
-    std::uint32_t minor;
-    ExchangeApi* previous;
-    void* allocate;
-    void* from_object;
-    void* to_object;
-    int (*borrow)(void* object, nb::dlpack::dltensor* out);
-    void* current_stream;
-};
-
-PyTypeObject* exchange_type = nullptr;
-const ExchangeApi* exchange_api = nullptr;
+// What to import: the array, or if a CUDA device holds it, a capsule whose producer knows the stream that will use it.
+// https://data-apis.org/array-api/latest/API_specification/generated/array_api.array.__dlpack__.html
+nb::object exported(const Argument& argument) {
+    constexpr std::uintptr_t default_stream = 1;  // there, 0 could mean several
+    const nb::handle array = argument.object;
+    if (!argument.may_be_on_device || !nb::hasattr(array, "__dlpack_device__")) return nb::borrow(array);
+    const auto [type, ordinal] = nb::cast<std::pair<int, int>>(array.attr("__dlpack_device__")());
+    if (!is_cuda(type)) return nb::borrow(array);
+    const std::uintptr_t stream = argument.stream == 0 ? default_stream : argument.stream;
+    return array.attr("__dlpack__")(nb::arg("stream") = stream);
+}
 
 }  // namespace
-
-bool use_exchange_api(nb::handle type, nb::handle capsule) {
-    const auto* api = static_cast<const ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
-    if (api == nullptr) throw nb::python_error();
-    if (api->major != 1 || api->borrow == nullptr) return false;
-    exchange_type = reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());
-    exchange_api = api;
-    return true;
-}
 
 Array::~Array() {
     if (buffer_.obj != nullptr) PyBuffer_Release(&buffer_);
@@ -154,16 +147,15 @@ Array::~Array() {
 
 void Array::read(const Argument& argument) {
     if (argument.object.is_none()) return;
-    if (read_exchange(argument) || read_buffer(argument) || read_dlpack(argument)) return;
+    if (read_tensor(argument) || read_buffer(argument) || read_dlpack(argument)) return;
     if (read_ml_dtypes(argument) || read_list(argument)) return;
     refuse_type(argument);
 }
 
-bool Array::read_exchange(const Argument& argument) {
-    if (exchange_type == nullptr || PyObject_TypeCheck(argument.object.ptr(), exchange_type) == 0) return false;
+bool Array::read_tensor(const Argument& argument) {
+    if (!is_tensor(argument.object)) return false;
     nb::dlpack::dltensor tensor;
-    if (exchange_api->borrow(argument.object.ptr(), &tensor) != 0) {
-        PyErr_Clear();
+    if (!borrow_tensor(argument.object, tensor)) {
         throw Error(ErrorCode::invalid_type, fmt::format("{} has no memory to read: a sparse, quantised, meta or "
                                                          "transformed tensor",
                                                          argument.name));
@@ -208,11 +200,12 @@ void Array::view_buffer(const Argument& argument) {
 }
 
 bool Array::read_dlpack(const Argument& argument) {
+    const nb::object source = exported(argument);
     if (argument.role == Role::result) {
         nb::ndarray<> writable;
-        if (!nb::try_cast(argument.object, writable, false)) return false;
+        if (!nb::try_cast(source, writable, false)) return false;
         dlpack_ = nb::ndarray<nb::ro>(writable);
-    } else if (!nb::try_cast(argument.object, dlpack_, false)) {
+    } else if (!nb::try_cast(source, dlpack_, false)) {
         return false;
     }
     nb::dlpack::dltensor tensor;

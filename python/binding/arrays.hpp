@@ -5,6 +5,7 @@
 #include <nanobind/ndarray.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "rowmax/tensor.hpp"
@@ -28,6 +29,7 @@ struct Argument {
     Role role;
     bool bits_are_bfloat16 = false;
     bool may_be_on_device = false;  ///< the caller looks where it is; everybody else reads it on the CPU
+    std::uintptr_t stream = 0;      ///< of the device, on which it will be used: its producer makes that one wait
 };
 
 /// Holds what keeps the memory of a view alive: a buffer, a DLPack tensor or a copy. Not movable, since a buffer may
@@ -46,7 +48,7 @@ class Array {
     int cuda = -1;  ///< the CUDA device it lies on; -1: the CPU
 
   private:
-    bool read_exchange(const Argument& argument);
+    bool read_tensor(const Argument& argument);
     bool read_buffer(const Argument& argument);
     bool read_dlpack(const Argument& argument);
     bool read_ml_dtypes(const Argument& argument);
@@ -59,9 +61,5 @@ class Array {
     nb::object owner_;
     std::unique_ptr<std::byte[]> copy_;
 };
-
-/// From now on tensors of `type` are read through the DLPack C exchange API in `capsule`: no Python call, no
-/// allocation. False when the capsule's version is not understood; then __dlpack__ serves them.
-bool use_exchange_api(nb::handle type, nb::handle capsule);
 
 }  // namespace rowmax::python

@@ -6,9 +6,11 @@
 #include <nanobind/stl/vector.h>
 
 #include "arrays.hpp"
+#include "core/device_runtime.hpp"
 #include "request.hpp"
 #include "rowmax/error.hpp"
 #include "rowmax/maxsim.hpp"
+#include "tensors.hpp"
 
 namespace rowmax::python {
 
@@ -49,6 +51,19 @@ void fill_inverse_grid(nb::handle index, std::int64_t destinations, nb::handle r
     out[1].read({source, "source", Role::result});
     nb::gil_scoped_release unlocked;
     inverse_grid(in.view, destinations, out[0].view, out[1].view, validate);
+}
+
+// The shortest way for torch, whose calls are timed in microseconds: no request in Python, results made here.
+nb::object score_tensors(nb::handle q, nb::handle d, std::string_view pairing, const nb::dict& extras,
+                         bool return_index) {
+    return Request(q, d, pairing, extras, 0, nb::none()).evaluate(return_index);
+}
+
+void wait(int ordinal, std::uintptr_t stream) {
+    const core::DeviceRuntime* device = core::device_runtime();
+    if (device == nullptr) throw Error(ErrorCode::not_implemented, "this build of rowmax has no CUDA kernels");
+    nb::gil_scoped_release unlocked;
+    device->drain({true, ordinal, reinterpret_cast<void*>(stream), nullptr});
 }
 
 void define_request(nb::module_& m) {
@@ -97,5 +112,7 @@ NB_MODULE(_native, m) {
     define_kernels(m);
     define_corpus(m);
     m.def("inverse_grid", &fill_inverse_grid);
-    m.def("use_exchange_api", &use_exchange_api);
+    m.def("score_tensors", &score_tensors);
+    m.def("use_torch", &use_torch);
+    m.def("wait", &wait);
 }

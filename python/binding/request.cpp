@@ -12,6 +12,7 @@
 #include "io/token_source.hpp"
 #include "rowmax/error.hpp"
 #include "stream/search.hpp"
+#include "tensors.hpp"
 
 namespace rowmax::python {
 
@@ -23,6 +24,12 @@ Pairing pairing_named(std::string_view name) {
     if (name == "zipped") return Pairing::zipped;
     if (name == "list") return Pairing::list;
     throw Error(ErrorCode::internal, fmt::format("pairing: '{}'", name));
+}
+
+bool last_contiguous(const TensorView& view) {
+    if (view.ndim < 1) return true;
+    const auto last = static_cast<std::size_t>(view.ndim) - 1;
+    return view.stride[last] == 1 || view.shape[last] <= 1;
 }
 
 nb::tuple tuple_of(const std::vector<std::int64_t>& shape) {
@@ -65,38 +72,32 @@ std::string text(std::string_view name, nb::handle value) {
     return result;
 }
 
-TensorView result_view(Array& array, nb::handle object, const char* name) {
-    array.read({object, name, Role::result, false, true});
-    return array.view;
-}
-
 }  // namespace
 
 Request::Request(nb::handle q, nb::handle d, std::string_view pairing, const nb::dict& extras, std::uintptr_t stream,
                  nb::handle scratch)
-    : scratch_(nb::borrow(scratch)) {
+    : stream_(stream), scratch_(nb::borrow(scratch)), tensors_(is_tensor(q)) {
     std::string dtype;
-    if (extras.size() != 0) {
-        if (extras.contains("dtype")) dtype = text("dtype", extras["dtype"]);
-        for (const auto [name, value] : extras) read_extra(nb::cast<std::string_view>(name), value);
-    }
+    if (extras.size() != 0 && extras.contains("dtype")) dtype = text("dtype", extras["dtype"]);
+    read_tokens(q_, {q, "Q", Role::tokens, dtype == "bfloat16", true, stream}, request_.q.tokens, dtype);
+    if (tensors_ && q_.cuda >= 0) stream_ = reinterpret_cast<std::uintptr_t>(current_stream(q_.cuda));
+    read_tokens(d_, {d, "D", Role::tokens, dtype == "bfloat16", true, stream_}, request_.d.tokens, dtype);
+    for (const auto [name, value] : extras) read_extra(nb::cast<std::string_view>(name), value);
     request_.pairing = pairing_named(pairing);
     request_.options.kernel = kernel_;
-    read_tokens(q_, {q, "Q", Role::tokens, dtype == "bfloat16", true}, request_.q.tokens, dtype);
-    read_tokens(d_, {d, "D", Role::tokens, dtype == "bfloat16", true}, request_.d.tokens, dtype);
-    request_.options.device.stream = reinterpret_cast<void*>(stream);
-    choose_device();
+    choose_place();
 }
 
 // Everything lies where Q does.
-void Request::choose_device() {
+void Request::choose_place() {
     check_device(d_, "D");
     for (std::size_t i = 0; i < others_.size(); ++i) check_device(*others_[i], names_[i]);
     if (q_.cuda < 0) return;
     Device& device = request_.options.device;
     device.kind = Device::Kind::cuda;
     device.ordinal = q_.cuda;
-    if (scratch_.is_none()) return;
+    device.stream = reinterpret_cast<void*>(stream_);
+    if (!tensors_ && scratch_.is_none()) return;
     device.allocate = &Request::allocate;
     device.context = this;
 }
@@ -112,12 +113,21 @@ void Request::check_device(const Array& array, const char* name) const {
 void* Request::allocate(void* request, std::size_t bytes) {
     const nb::gil_scoped_acquire locked;
     auto& self = *static_cast<Request*>(request);
-    self.scratch_array_.read({self.scratch_(bytes), "scratch", Role::mask, false, true});
+    const auto size = static_cast<std::int64_t>(bytes);
+    const nb::object scratch = self.tensors_ ? empty_tensor({&size, 1}, DType::u8, self.q_.cuda) : self.scratch_(bytes);
+    self.scratch_array_.read({scratch, "scratch", Role::mask, false, true, self.stream_});
     return self.scratch_array_.view.data;
 }
 
 void Request::read_tokens(Array& array, const Argument& argument, TensorView& view, std::string_view dtype) {
     array.read(argument);
+    if (array.cuda >= 0 && !last_contiguous(array.view) && is_tensor(argument.object)) {
+        // Kernels read views in place whose last dimension is contiguous.
+        Argument copy = argument;
+        const nb::object tensor = argument.object.attr("contiguous")();
+        copy.object = tensor;
+        array.read(copy);
+    }
     view = array.view;
     if (dtype.empty() || dtype_from_name(dtype) == view.dtype) return;
     throw Error(ErrorCode::invalid_type, fmt::format("{} is {} but dtype is '{}': tokens are not converted",
@@ -166,10 +176,29 @@ bool Request::read_array(std::string_view name, nb::handle value) {
     const Slot* slot = std::find_if(std::begin(slots), std::end(slots), [&](const Slot& s) { return name == s.name; });
     if (slot == std::end(slots)) return false;
     Array& array = *others_.emplace_back(std::make_unique<Array>());
-    array.read({value, slot->name, slot->role, false, true});
+    array.read({value, slot->name, slot->role, false, true, stream_});
     names_.push_back(slot->name);
     *slot->view = array.view;
     return true;
+}
+
+TensorView Request::result_view(Array& array, nb::handle object, const char* name) const {
+    array.read({object, name, Role::result, false, true, stream_});
+    return array.view;
+}
+
+nb::object Request::evaluate(bool return_index) const {
+    core::Problem problem = core::make_problem(request_);
+    const ResultShape& shape = problem.shape;
+    nb::object scores = empty_tensor(shape.scores, shape.dtype, q_.cuda);
+    const nb::object index = return_index ? empty_tensor(shape.tokens, DType::i32, q_.cuda) : nb::object(nb::none());
+    Array out[2];
+    const ScoreOutputs outputs{result_view(out[0], scores, "out"), result_view(out[1], index, "index"), {}};
+    {
+        const nb::gil_scoped_release unlocked;
+        core::score(problem, request_, outputs);
+    }
+    return return_index ? nb::object(nb::make_tuple(scores, index)) : scores;
 }
 
 nb::tuple Request::result() const {
@@ -190,8 +219,8 @@ void Request::score(nb::handle scores, nb::handle index, nb::handle similarity) 
 void Request::backward(nb::handle index, nb::handle grad_scores, nb::handle grad_q, nb::handle grad_d) const {
     Array in[2];
     Array out[2];
-    in[0].read({index, "index", Role::integers, false, true});
-    in[1].read({grad_scores, "grad_scores", Role::tokens, false, true});
+    in[0].read({index, "index", Role::integers, false, true, stream_});
+    in[1].read({grad_scores, "grad_scores", Role::tokens, false, true, stream_});
     const TensorView q = result_view(out[0], grad_q, "grad_q");
     const TensorView d = result_view(out[1], grad_d, "grad_d");
     nb::gil_scoped_release unlocked;

@@ -14,12 +14,15 @@ namespace rowmax::python {
 
 /// A ScoreRequest over Python arrays. `extras` holds what a call gave beyond Q and D, by the names of the C++
 /// members or of the Python arguments: q_mask, cu_seqlens_d, normalize, threads, ... For arrays on a CUDA device,
-/// `stream` is the one that work goes to, and `scratch` makes arrays of so many bytes there.
+/// `stream` is the one that work goes to, and `scratch` makes arrays of so many bytes there; tensors (tensors.hpp)
+/// bring both themselves.
 class Request {
   public:
     Request(nb::handle q, nb::handle d, std::string_view pairing, const nb::dict& extras, std::uintptr_t stream,
             nb::handle scratch);
 
+    /// Tensors only: new scores, with `return_index` (scores, index).
+    [[nodiscard]] nb::object evaluate(bool return_index) const;
     /// (shape of the scores, shape of index and similarity, name of the scores' type)
     [[nodiscard]] nb::tuple result() const;
     void score(nb::handle scores, nb::handle index, nb::handle similarity) const;
@@ -39,14 +42,17 @@ class Request {
     void read_tokens(Array& array, const Argument& argument, TensorView& view, std::string_view dtype);
     void read_extra(std::string_view name, nb::handle value);
     bool read_array(std::string_view name, nb::handle value);
-    void choose_device();
+    void choose_place();
     void check_device(const Array& array, const char* name) const;
+    TensorView result_view(Array& array, nb::handle object, const char* name) const;
     static void* allocate(void* request, std::size_t bytes);
 
     ScoreRequest request_;
     std::string kernel_;
+    std::uintptr_t stream_ = 0;
     nb::object scratch_;
     mutable Array scratch_array_;
+    bool tensors_ = false;
     Array q_;
     Array d_;
     std::vector<std::unique_ptr<Array>> others_;

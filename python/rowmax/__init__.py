@@ -1,7 +1,7 @@
 """rowmax: late-interaction scoring (MaxSim) and its kin, without ever writing the similarity matrix.
 
-numpy arrays, torch tensors and JAX arrays go in; the same kind comes out. torch tensors that require grad get
-a differentiable result. Importing rowmax imports neither torch nor JAX.
+numpy arrays, torch tensors, CuPy and JAX arrays go in; the same kind comes out. torch tensors that require grad get
+a differentiable result. Importing rowmax imports none of these but numpy.
 """
 
 from rowmax._corpus import Corpus

@@ -1,6 +1,6 @@
 """Which library an array belongs to, and how that library makes new ones.
 
-The same kind comes out as went in. Nothing here imports torch or JAX: their glue loads when one of their arrays is
+The same kind comes out as went in. Nothing here imports torch, CuPy or JAX: their glue loads when one of their arrays is
 first seen, by which time the caller has imported them.
 """
 
@@ -14,6 +14,8 @@ import numpy as np
 from rowmax._native import KernelInfo, Request
 from rowmax._native import inverse_grid as invert
 
+NUMBERS = ("q_mask", "d_mask", "cu_seqlens_q", "cu_seqlens_d", "offsets", "lengths", "pair_q", "pair_d")
+"""Arguments that hold arrays besides Q and D; lists and numpy arrays go where Q is."""
 Extras = dict[str, Any]
 """What a call gave beyond Q and D, by argument name; an argument that was not given is absent."""
 
@@ -138,7 +140,7 @@ def framework_of(array: Any, name: str) -> Framework:
 def common_framework(Q: Any, D: Any) -> Framework:
     """The library of both Q and D."""
     framework = framework_of(Q, "Q")
-    if framework_of(D, "D") is not framework:
+    if type(D) is not type(Q) and framework_of(D, "D") is not framework:
         raise TypeError(f"Q is {describe(Q)} but D is {describe(D)}: convert one of them")
     return framework
 
@@ -163,8 +165,10 @@ def _recognise(array: Any, name: str) -> Framework:
             from rowmax._jax import JAX
 
             return _remember(array, JAX)
-        if root == "cupy":
-            raise NotImplementedError(f"{name} is a CuPy array: pass torch.from_dlpack of it")
+        if root == "cupy" and base.__name__ == "ndarray":
+            from rowmax._cupy import CUPY
+
+            return _remember(array, CUPY)
     raise TypeError(f"{name} must be a numpy, torch, CuPy or JAX array, got {describe(array)}")
 
 

@@ -16,7 +16,7 @@ def options(
     normalize: bool = False, precision: str = "highest", backward: str = "auto", deterministic: bool = True,
     validate: bool | None = None, dtype: Any = None, threads: int | None = None, kernel: str | None = None,
 ) -> Extras:  # fmt: skip
-    """Extras of the keywords that differ from the default; usually none. `validate` None means True on the CPU."""
+    """Extras of the keywords that differ from the default; usually none. `validate` None means True on the CPU, False on CUDA."""
     extras: Extras = {}
     if normalize:
         extras["normalize"] = True
@@ -26,8 +26,8 @@ def options(
         _one_of("backward", backward, get_args(Backward))
         if backward == "unified" and deterministic:
             raise ValueError('backward="unified" adds in any order: it needs deterministic=False, got deterministic=True')
-    if validate is not None and not validate:
-        extras["validate"] = False
+    if validate is not None:
+        extras["validate"] = bool(validate)
     if dtype is not None:
         extras["dtype"] = dtype_name(dtype)
     if threads is not None:

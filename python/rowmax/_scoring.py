@@ -34,7 +34,8 @@ def maxsim(
     deterministic: gradients have the same bits on every run; "unified" needs False.
     return_index:  also return the winning token of every query token: int32, counted from its document's first token,
                    -1 where a token sees nothing; shape of the scores + `[Lq]`.
-    validate:      check the contents of offsets and pair lists; None means True on the CPU. Off, lies are clamped.
+    validate:      check the contents of offsets and pair lists. None means True on the CPU and False on CUDA, where it waits
+                   for the stream, and is an error while that is captured. Off, lies are clamped.
     out:           where the scores go (with return_index a pair): contiguous, of the inputs' library, of the right shape
                    and type, apart from the inputs' memory.
     dtype:         how to read uint16 arrays ("bfloat16"); any other array must already have this type.

@@ -16,15 +16,14 @@ from torch.autograd import forward_ad
 from torch.compiler import is_compiling
 
 from rowmax import _native
-from rowmax._frameworks import Extras, Framework
+from rowmax._frameworks import NUMBERS, Extras, Framework
 
-_DTYPES = {"float32": torch.float32, "float64": torch.float64, "int32": torch.int32, "int64": torch.int64}
+_DTYPES = {"float32": torch.float32, "float64": torch.float64, "int32": torch.int32, "int64": torch.int64, "uint8": torch.uint8}
 _PLAIN = (Tensor, torch.nn.Parameter)
-NUMBERS = ("q_mask", "d_mask", "cu_seqlens_q", "cu_seqlens_d", "offsets", "lengths", "pair_q", "pair_d")
 
-# Since torch 2.10 the native module reads tensors without calling back into Python.
+# Since torch 2.10 the native module reads and makes tensors without a way through Python code.
 _exchange = getattr(Tensor, "__dlpack_c_exchange_api__", None)
-_reads_tensors = _exchange is not None and _native.use_exchange_api(Tensor, _exchange)
+_native_tensors = _exchange is not None and _native.use_torch(Tensor, _exchange, torch.empty, torch.device, _DTYPES)
 
 
 class TorchFramework(Framework):
@@ -42,11 +41,8 @@ class TorchFramework(Framework):
         return tensor.view(torch.bfloat16) if bits is not array else tensor
 
     def request(self, Q: Any, D: Any, pairing: str, extras: Extras) -> _native.Request:
-        if not _reads_tensors:  # __dlpack__ refuses tensors that require grad
-            Q, D = Q.detach(), D.detach()
-        if Q.is_neg() or D.is_neg():  # the imaginary part of a conjugate: the memory holds the values' opposites
-            Q, D = Q.resolve_neg(), D.resolve_neg()
-        if not Q.is_cuda:
+        Q, D, extras = _as_read(Q, D, extras)
+        if _native_tensors or not Q.is_cuda:
             return _native.Request(Q, D, pairing, extras)
         device = Q.device
         stream = torch.cuda.current_stream(device).cuda_stream
@@ -54,12 +50,22 @@ class TorchFramework(Framework):
         def scratch(size: int) -> Tensor:
             return torch.empty(size, dtype=torch.uint8, device=device)
 
-        return _native.Request(_readable(Q), _readable(D), pairing, _on_device(extras, device), stream, scratch)
+        return _native.Request(_last_contiguous(Q), _last_contiguous(D), pairing, extras, stream, scratch)
+
+    def evaluate(self, Q: Any, D: Any, pairing: str, extras: Extras, return_index: bool = False, out: Any = None) -> Any:
+        """Scores without a gradient."""
+        if _native_tensors and out is None:
+            Q, D, extras = _as_read(Q, D, extras)
+            return _native.score_tensors(Q, D, pairing, extras, return_index)
+        return Framework.score(self, Q, D, pairing, extras, return_index, out)
 
     def score(
         self, Q: Any, D: Any, pairing: str, extras: Extras, return_index: bool = False, out: Any = None,
         backward: str = "auto",
     ) -> Any:  # fmt: skip
+        if out is None and _native_tensors and _is_plain(Q, D, extras):
+            extras = _on_device(extras, Q.device) if extras and Q.is_cuda else extras
+            return _native.score_tensors(Q, D, pairing, extras, return_index)
         Q, D = _as_computed(Q, D, extras)
         differentiable = _differentiable(Q, D, out)
         if _needs_dispatcher(Q, D):
@@ -73,7 +79,7 @@ class TorchFramework(Framework):
             scores, index = function.apply(Q, D, pairing, _kept(extras), return_index, backward != "recompute")
             return (scores, index) if return_index else scores
         _refuse_tangents(Q, D)
-        return Framework.score(self, Q, D, pairing, extras, return_index, out)
+        return self.evaluate(Q, D, pairing, extras, return_index, out)
 
     def topk(
         self, Q: Any, D: Any, k: int, chunk: int, extras: Extras, out: Any = None, backward: str = "auto"
@@ -151,6 +157,18 @@ class TorchFramework(Framework):
         return arrays
 
 
+def _is_plain(Q: Tensor, D: Tensor, extras: Extras) -> bool:
+    """Whether torch has no part in the call: nothing is traced, cast, differentiated or computed lazily. Each of these
+    questions takes a tenth of a microsecond, of some ten that a call on a GPU takes in all."""
+    if type(Q) is not Tensor or type(D) is not Tensor or is_compiling() or forward_ad._current_level >= 0:
+        return False
+    if (Q.requires_grad or D.requires_grad) and torch.is_grad_enabled():
+        return False
+    if is_autocast_enabled("cuda" if Q.is_cuda else "cpu") or "dtype" in extras:
+        return False
+    return not (Q.is_neg() or D.is_neg())
+
+
 def _as_computed(Q: Tensor, D: Tensor, extras: Extras) -> tuple[Tensor, Tensor]:
     """Q and D in the type they are scored in: `dtype=` reads uint16 as bfloat16, autocast casts as for einsum."""
     if "dtype" in extras:
@@ -163,8 +181,17 @@ def _as_computed(Q: Tensor, D: Tensor, extras: Extras) -> tuple[Tensor, Tensor]:
     return Q, D
 
 
-def _readable(tensor: Tensor) -> Tensor:
-    """The tensor itself where a kernel on its device can read it in place."""
+def _as_read(Q: Tensor, D: Tensor, extras: Extras) -> tuple[Tensor, Tensor, Extras]:
+    """What the native module takes."""
+    if not _native_tensors:  # __dlpack__ refuses tensors that require grad
+        Q, D = Q.detach(), D.detach()
+    if Q.is_neg() or D.is_neg():  # the imaginary part of a conjugate: the memory holds the values' opposites
+        Q, D = Q.resolve_neg(), D.resolve_neg()
+    return Q, D, _on_device(extras, Q.device) if extras and Q.is_cuda else extras
+
+
+def _last_contiguous(tensor: Tensor) -> Tensor:
+    """The tensor itself where a kernel can read it in place."""
     return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] <= 1 else tensor.contiguous()
 
 
@@ -227,8 +254,8 @@ def _forward(
     Q: Tensor, D: Tensor, pairing: str, extras: Extras, return_index: bool, keep: bool
 ) -> tuple[Tensor, Tensor | None]:
     if return_index or keep:
-        return Framework.score(TORCH, Q, D, pairing, extras, True)  # type: ignore[no-any-return]
-    return Framework.score(TORCH, Q, D, pairing, extras), None
+        return TORCH.evaluate(Q, D, pairing, extras, True)  # type: ignore[no-any-return]
+    return TORCH.evaluate(Q, D, pairing, extras), None
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor | None]) -> None:
@@ -300,7 +327,7 @@ def gradients(
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     """Gradients of sum(grad_scores * scores) for Q and D, only the wanted ones; `index` None: found again."""
     if index is None:
-        _, index = Framework.score(TORCH, Q, D, pairing, extras, True)
+        _, index = TORCH.evaluate(Q, D, pairing, extras, True)
     grad_q = torch.empty(Q.shape, dtype=Q.dtype, device=Q.device) if for_q else None
     grad_d = torch.empty(D.shape, dtype=D.dtype, device=D.device) if for_d else None
     TORCH.request(Q, D, pairing, extras).backward(index, grad_scores.contiguous(), grad_q, grad_d)

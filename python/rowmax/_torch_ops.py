@@ -17,25 +17,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rowmax._frameworks import NUMBERS as _TENSORS
 from rowmax._frameworks import Extras, Framework
-from rowmax._torch import NUMBERS as _TENSORS
 from rowmax._torch import TORCH, gradients, refuse_double_backward
 
 _SCALARS: Extras = {
-    "max_seqlen_q": -1, "max_seqlen_d": -1, "normalize": False, "precision": "highest", "validate": True, "threads": 0,
+    "max_seqlen_q": -1, "max_seqlen_d": -1, "normalize": False, "precision": "highest", "validate": None, "threads": 0,
     "kernel": "",
 }  # fmt: skip
 _SCHEMA = (
     "Tensor Q, Tensor D, str pairing, " + "".join(f"Tensor? {name}, " for name in _TENSORS)
-    + "SymInt max_seqlen_q, SymInt max_seqlen_d, bool normalize, str precision, bool validate, int threads, str kernel"
+    + "SymInt max_seqlen_q, SymInt max_seqlen_d, bool normalize, str precision, bool? validate, int threads, str kernel"
 )  # fmt: skip
 
 
-def _arguments(extras: Extras) -> tuple[Any, ...]:
-    """Extras in the order of the schema."""
+def _arguments(extras: Extras, device: torch.device | None = None) -> tuple[Any, ...]:
+    """Extras in the order of the schema; what is no tensor yet goes to `device`."""
     tensors = (extras.get(name) for name in _TENSORS)
     return (
-        *(t if t is None or isinstance(t, Tensor) else torch.as_tensor(t) for t in tensors),
+        *(t if t is None or isinstance(t, Tensor) else torch.as_tensor(t, device=device) for t in tensors),
         *(extras.get(name, default) for name, default in _SCALARS.items()),
     )
 
@@ -48,17 +48,17 @@ def _extras(arguments: tuple[Any, ...]) -> Extras:
 
 
 def score(Q: Tensor, D: Tensor, pairing: str, extras: Extras, want_index: bool) -> tuple[Tensor, Tensor]:
-    scores, index = torch.ops.rowmax.score(Q, D, pairing, *_arguments(extras), want_index)
+    scores, index = torch.ops.rowmax.score(Q, D, pairing, *_arguments(extras, Q.device), want_index)
     return scores, index
 
 
 def topk(Q: Tensor, D: Tensor, k: int, chunk: int, extras: Extras) -> tuple[Tensor, Tensor]:
-    scores, index = torch.ops.rowmax.topk(Q, D, "cross", *_arguments(extras), k, chunk)
+    scores, index = torch.ops.rowmax.topk(Q, D, "cross", *_arguments(extras, Q.device), k, chunk)
     return scores, index
 
 
 def explain(Q: Tensor, D: Tensor, pairing: str, extras: Extras, out: Any) -> tuple[Tensor, Tensor]:
-    index, similarity = torch.ops.rowmax.explain(Q.detach(), D.detach(), pairing, *_arguments(extras))
+    index, similarity = torch.ops.rowmax.explain(Q.detach(), D.detach(), pairing, *_arguments(extras, Q.device))
     return deliver(index, similarity, True, out)  # type: ignore[no-any-return]
 
 
@@ -87,7 +87,7 @@ def deliver(first: Tensor, second: Tensor, both: bool, out: Any) -> Any:
 
 def _score(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
     *arguments, want_index = rest
-    result = Framework.score(TORCH, Q, D, pairing, _extras(tuple(arguments)), want_index)
+    result = TORCH.evaluate(Q, D, pairing, _extras(tuple(arguments)), want_index)
     return result if want_index else (result, Q.new_empty(0, dtype=torch.int32))
 
 

@@ -35,6 +35,9 @@ struct DeviceRuntime {
     void (*finish)(void* event);  ///< the caller waits
     /// Between host and device either way, in the order of the stream.
     void (*copy)(const Place& place, void* to, const void* from, std::size_t bytes);
+    /// Whether the stream's work is being recorded into a graph, so that nobody can wait for it.
+    bool (*captured)(const Place& place);
+    void (*drain)(const Place& place);  ///< the caller waits for what is queued on the stream
 };
 
 /// Null in a build without CUDA (src/no_cuda).

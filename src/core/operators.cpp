@@ -162,8 +162,12 @@ ResultShape result_shape(const ScoreRequest& request) {
 }
 
 void score(const ScoreRequest& request, const ScoreOutputs& outputs) {
-    const core::StandardFloatMode mode;
     Problem problem = core::make_problem(request);
+    core::score(problem, request, outputs);
+}
+
+void core::score(Problem& problem, const ScoreRequest& request, const ScoreOutputs& outputs) {
+    const core::StandardFloatMode mode;
     const core::Outputs raw = core::check_outputs(problem, outputs);
     const core::NamedView written[] = {
         {"out", outputs.scores}, {"index", outputs.index}, {"similarity", outputs.similarity}};

@@ -94,15 +94,13 @@ void pair_list(Problem& p, const ScoreRequest& request) {
     pairs = {PairKind::list, q.count, 1, q.data, d.data, q.wide, d.wide, p.params.q.count, p.params.d.count};
     // Even unvalidated, an index into nothing cannot be clamped to something.
     const bool nothing_to_name = pairs.query_count == 0 || pairs.document_count == 0;
-    if (p.copies.on_device) {
-        if (nothing_to_name && q.count > 0) {
-            throw Error(ErrorCode::invalid_value,
-                        fmt::format("pair_q, pair_d: {} pairs, but there are {} queries and {} documents", q.count,
-                                    pairs.query_count, pairs.document_count));
-        }
-    } else if (request.options.validate || nothing_to_name) {
-        check_pair_values(q, pairs.query_count, "pair_q", "queries in Q");
-        check_pair_values(d, pairs.document_count, "pair_d", "documents in D");
+    if (validates(request.options) || (nothing_to_name && !p.copies.on_device)) {
+        check_pair_values(on_host(p.copies, q), pairs.query_count, "pair_q", "queries in Q");
+        check_pair_values(on_host(p.copies, d), pairs.document_count, "pair_d", "documents in D");
+    } else if (nothing_to_name && q.count > 0) {
+        throw Error(ErrorCode::invalid_value,
+                    fmt::format("pair_q, pair_d: {} pairs, but there are {} queries and {} documents", q.count,
+                                pairs.query_count, pairs.document_count));
     }
     p.shape.scores = {q.count};
 }
@@ -130,6 +128,10 @@ void make_pairs(Problem& p, const ScoreRequest& request) {
 
 }  // namespace
 
+bool validates(const Options& options) {
+    return options.validate.value_or(options.device.kind == Device::Kind::cpu);
+}
+
 Problem make_problem(const ScoreRequest& request) {
     check_types(request.q, request.d);
     check_layout(request.q, query_names);
@@ -148,8 +150,10 @@ Problem make_problem(const ScoreRequest& request) {
     const Device& device = request.options.device;
     p.copies.on_device = device.kind == Device::Kind::cuda;
     p.params.place = {p.copies.on_device, device.ordinal, device.stream, nullptr};
-    p.params.q = make_segments(p.copies, request.q, query_names, request.options.validate);
-    p.params.d = make_segments(p.copies, request.d, document_names, request.options.validate);
+    p.copies.place = p.params.place;
+    const bool validate = validates(request.options);
+    p.params.q = make_segments(p.copies, request.q, query_names, validate);
+    p.params.d = make_segments(p.copies, request.d, document_names, validate);
     make_pairs(p, request);
     p.shape.dtype = p.params.dtype == DType::f64 ? DType::f64 : DType::f32;
     p.shape.tokens = p.shape.scores;

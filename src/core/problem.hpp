@@ -15,7 +15,13 @@ struct Problem {
     Copies copies;
 };
 
+/// Whether the contents of offsets and lists are to be looked at.
+bool validates(const Options& options);
+
 Problem make_problem(const ScoreRequest& request);
+
+/// rowmax::score() for callers that have made the problem of the request, to learn the shapes of its results.
+void score(Problem& problem, const ScoreRequest& request, const ScoreOutputs& outputs);
 
 /// Checks that result views fit the problem and returns their raw form.
 Outputs check_outputs(const Problem& problem, const ScoreOutputs& outputs);

@@ -49,7 +49,7 @@ Gradients check_gradients(const Problem& problem, const ScoreRequest& request, c
                           const TensorView& grad_scores, const TensorView& grad_q, const TensorView& grad_d) {
     Gradients raw;
     raw.index = static_cast<const std::int32_t*>(checked_output(index, DType::i32, problem.shape.tokens, "index"));
-    if (request.options.validate && !problem.copies.on_device) check_index_values(problem.params, raw.index);
+    if (validates(request.options) && !problem.copies.on_device) check_index_values(problem.params, raw.index);
     raw.scores = checked_output(grad_scores, problem.shape.dtype, problem.shape.scores, "grad_scores");
     raw.q = gradient_of(grad_q, request.q.tokens, "grad_q");
     raw.d = gradient_of(grad_d, request.d.tokens, "grad_d");

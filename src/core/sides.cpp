@@ -97,16 +97,19 @@ Segments packed(Copies& copies, const TokenSet& side, const SideNames& names, bo
         fail(ErrorCode::invalid_value,
              fmt::format("{} is empty: it needs one offset more than items", names.cu_seqlens));
     Segments s = packed_storage(copies, side);
-    if (validate && !copies.on_device) check_offsets(offsets, s.total_rows, names);
     s.kind = SegmentKind::offsets;
     s.count = offsets.count - 1;
     s.starts = offsets.data;
     s.wide_starts = offsets.wide;
-    if (copies.on_device) {
+    if (copies.on_device && !validate) {
         s.max_length = side.max_seqlen >= 0 ? side.max_seqlen : s.total_rows;
         return s;
     }
-    s.max_length = longest(s);
+    const IntList seen = on_host(copies, offsets);
+    if (validate) check_offsets(seen, s.total_rows, names);
+    Segments readable_here = s;
+    readable_here.starts = seen.data;
+    s.max_length = longest(readable_here);
     if (side.max_seqlen >= 0 && side.max_seqlen < s.max_length) {
         fail(ErrorCode::invalid_value, fmt::format("{} is {}, but {} holds an item of {} tokens", names.max_seqlen,
                                                    side.max_seqlen, names.cu_seqlens, s.max_length));
@@ -115,6 +118,7 @@ Segments packed(Copies& copies, const TokenSet& side, const SideNames& names, bo
     return s;
 }
 
+// `s` where the host can read its offsets and lengths.
 void check_ranges(const Segments& s) {
     for (std::int64_t i = 0; i < s.count; ++i) {
         const std::int64_t first = detail::read_int(s.starts, s.wide_starts, i);
@@ -140,8 +144,15 @@ Segments ranges(Copies& copies, const TokenSet& side, bool validate) {
     s.wide_starts = starts.wide;
     s.lengths = lengths.data;
     s.wide_lengths = lengths.wide;
-    if (validate && !copies.on_device) check_ranges(s);
-    s.max_length = copies.on_device ? s.total_rows : longest(s);
+    if (copies.on_device && !validate) {
+        s.max_length = s.total_rows;
+        return s;
+    }
+    Segments readable_here = s;
+    readable_here.starts = on_host(copies, starts).data;
+    readable_here.lengths = on_host(copies, lengths).data;
+    if (validate) check_ranges(readable_here);
+    s.max_length = longest(readable_here);
     return s;
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/device_runtime.hpp"
 #include "rowmax/error.hpp"
 
 namespace rowmax::core {
@@ -119,7 +120,7 @@ TensorView aligned_view(Copies& copies, const TensorView& view) {
 
 TensorView readable(Copies& copies, const TensorView& view) {
     const int last = view.ndim - 1;
-    if (view.stride[last] == 1 || view.shape[last] <= 1) return aligned_view(copies, view);
+    if (view.stride[last] == 1 || view.shape[last] <= 1 || view.numel() == 0) return aligned_view(copies, view);
     return without_idle_strides(copy_of(copies, view));
 }
 
@@ -133,6 +134,22 @@ IntList int_list(Copies& copies, const TensorView& view, std::string_view name) 
         refuse_view(ErrorCode::invalid_value,
                     fmt::format("{} must have one dimension, got {}", name, view.shape_text()));
     return {readable(copies, view).data, view.shape[0], view.dtype == DType::i64};
+}
+
+IntList on_host(Copies& copies, const IntList& list) {
+    if (!copies.on_device || list.count == 0) return list;
+    const DeviceRuntime* device = device_runtime();
+    if (device == nullptr) refuse_view(ErrorCode::internal, "a build without CUDA was given a CUDA problem");
+    if (device->captured(copies.place)) {
+        refuse_view(ErrorCode::device,
+                    "validate: contents are read on the host, which cannot wait for a stream that is being captured: "
+                    "pass validate=False");
+    }
+    const std::size_t bytes = static_cast<std::size_t>(list.count) * (list.wide ? 8 : 4);
+    copies.held.emplace_back(new std::byte[bytes]);
+    device->copy(copies.place, copies.held.back().get(), list.data, bytes);
+    device->drain(copies.place);
+    return {copies.held.back().get(), list.count, list.wide};
 }
 
 std::int64_t checked_product(std::int64_t a, std::int64_t b, std::string_view what) {

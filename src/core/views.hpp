@@ -8,14 +8,16 @@
 #include <string_view>
 #include <vector>
 
+#include "core/params.hpp"
 #include "rowmax/tensor.hpp"
 
 namespace rowmax::core {
 
-/// Copies that views need because a kernel cannot read them in place. Memory of a device is never copied: there such
-/// views are refused.
+/// Copies that views need because a kernel cannot read them in place. Memory of a device is not copied for that: there
+/// such views are refused.
 struct Copies {
     bool on_device = false;
+    Place place = {};
     std::vector<std::unique_ptr<std::byte[]>> held;
 };
 
@@ -37,6 +39,8 @@ struct IntList {
     bool wide = false;
 };
 IntList int_list(Copies& copies, const TensorView& view, std::string_view name);
+/// The same list where the host can read it: for a device's, a copy that is waited for.
+IntList on_host(Copies& copies, const IntList& list);
 
 /// a * b, or an error that says what they count.
 std::int64_t checked_product(std::int64_t a, std::int64_t b, std::string_view what);

@@ -118,10 +118,21 @@ void copy(const core::Place& place, void* to, const void* from, std::size_t byte
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(place)), "copy");
 }
 
+bool captured(const core::Place& place) {
+    cudaStreamCaptureStatus status{};
+    check(cudaStreamIsCapturing(stream_of(place), &status), "cudaStreamIsCapturing");
+    return status != cudaStreamCaptureStatusNone;
+}
+
+void drain(const core::Place& place) {
+    const CurrentDevice current(place.ordinal);
+    check(cudaStreamSynchronize(stream_of(place)), "waiting for a stream");
+}
+
 constexpr core::DeviceRuntime runtime{
-    &device_count, &problem,         &name,           &wake,        &free_bytes, &allocate,
-    &release,      &allocate_pinned, &release_pinned, &make_stream, &end_stream, &make_event,
-    &end_event,    &record,          &wait,           &finish,      &copy};
+    &device_count,   &problem,     &name,       &wake,       &free_bytes, &allocate, &release, &allocate_pinned,
+    &release_pinned, &make_stream, &end_stream, &make_event, &end_event,  &record,   &wait,    &finish,
+    &copy,           &captured,    &drain};
 
 }  // namespace
 }  // namespace rowmax::cuda

@@ -1,6 +1,7 @@
 // Every way in which a request can be wrong: the code, and a message that names the argument and the values.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <string>
@@ -436,6 +437,31 @@ TEST(UnvalidatedTest, OffsetsMayLie) {
     request.options.validate = false;
     request.d.cu_seqlens = offsets({5, -3, huge});
     EXPECT_EQ(make_problem(request).params.d.max_length, 9);
+}
+
+Device on_a_device() {
+    return {Device::Kind::cuda, 0, nullptr, nullptr, nullptr};
+}
+
+// What cannot be read in place is refused there; nothing of an empty view is read.
+TEST(DeviceTest, ViewsAreNotCopied) {
+    ScoreRequest request = dense();
+    request.options.device = on_a_device();
+    request.d.tokens.stride[2] = 2;
+    EXPECT_ERROR(make_problem(request), not_implemented, "on a CUDA device", "not contiguous");
+    request.d.tokens.data = nullptr;
+    request.d.tokens.shape[1] = 0;
+    EXPECT_NO_THROW(make_problem(request));
+}
+
+TEST(DeviceTest, OffsetsAreNotReadUnlessAskedFor) {
+    ScoreRequest request = packed();
+    request.options.device = on_a_device();
+    EXPECT_FALSE(validates(request.options));
+    request.d.cu_seqlens.data = reinterpret_cast<void*>(std::uintptr_t{64});  // nobody may look there
+    EXPECT_EQ(make_problem(request).params.d.max_length, request.d.tokens.shape[0]);
+    request.options.validate = true;
+    EXPECT_TRUE(validates(request.options));
 }
 
 }  // namespace

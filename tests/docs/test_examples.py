@@ -1,6 +1,7 @@
 """Every example of the documentation runs: fenced python and sh blocks, in order, in an empty folder.
 
 Blocks of one document share their variables and their files. Commands that install or build stand in `console` blocks.
+A document that says that its examples need a CUDA device is skipped where there is none.
 """
 
 import importlib.util
@@ -11,10 +12,23 @@ from pathlib import Path
 
 import pytest
 
+import rowmax
+
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))] if path.exists()]
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 FENCE = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def lacking(document):
+    """Why the examples of a document cannot run here, or nothing."""
+    if "examples of this page need a CUDA device" not in document.read_text():
+        return ""
+    if not HAS_TORCH:
+        return "torch is not installed"
+    if not any(kernel.backend == "cuda" and kernel.available for kernel in rowmax.kernels()):
+        return "there is no CUDA device, or no CUDA kernels in this build"
+    return ""
 
 
 def blocks(document):
@@ -34,9 +48,13 @@ def run_shell(code, line, document):
 
 
 @pytest.mark.parametrize("document", [d for d in DOCUMENTS if blocks(d)], ids=lambda path: path.name)
-def test_examples(document, tmp_path, monkeypatch, rowmax_command):
+def test_examples(document, tmp_path, monkeypatch, request):
+    if reason := lacking(document):
+        pytest.skip(reason)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", f"{rowmax_command.parent}{os.pathsep}{os.environ['PATH']}")
+    if any(language == "sh" for language, _, _ in blocks(document)):
+        command = request.getfixturevalue("rowmax_command")
+        monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
     variables = {"__name__": "__example__"}
     for language, code, line in blocks(document):
         if language == "sh":

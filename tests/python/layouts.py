@@ -34,9 +34,17 @@ def packed(items, d, dtype=np.int32):
     return np.concatenate([*items, np.empty((0, d))]), cu_seqlens
 
 
+def fetched(array):
+    """As numpy, from a GPU too."""
+    for fetch in ("cpu", "get"):  # torch, CuPy
+        if hasattr(array, fetch):
+            return np.asarray(getattr(array, fetch)())
+    return np.asarray(array)
+
+
 def collect(queries, pairs, scores, index):
     """{pair: (score, index of the query's own tokens)}"""
-    scores, index = np.asarray(scores), np.asarray(index)
+    scores, index = fetched(scores), fetched(index)
     rows = zip(pairs, scores.reshape(-1), index.reshape(len(pairs), index.shape[-1]), strict=True)
     return {(i, j): (score, row[: len(queries[i])].tolist()) for (i, j), score, row in rows}
 

@@ -1,7 +1,10 @@
 """Arrays of other libraries: DLPack in, the same kind out; devices and mixtures that are refused."""
 
 import array
+import contextlib
 import ctypes
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -66,10 +69,33 @@ def test_other_devices_are_a_type_error():
         rowmax.maxsim(Q, D, d_mask=OnDevice(np.ones((5, 6)), 10))
 
 
-def test_cupy_arrays_are_named():
-    cupy_like = type("ndarray", (), {"__module__": "cupy._core.core", "ndim": 3})()
-    with pytest.raises(NotImplementedError, match="Q is a CuPy array"):
-        rowmax.maxsim(cupy_like, cupy_like)
+@pytest.mark.skipif(
+    any(kernel.backend == "cuda" and kernel.available for kernel in rowmax.kernels()),
+    reason="a GPU would read the double's memory; tests/python_cuda has tests with CuPy itself",
+)
+def test_cupy_arrays_are_recognised(monkeypatch):
+    """A double of CuPy, so that its glue runs without a GPU as far as that goes: to the native module's answer."""
+
+    class Array(OnDevice):
+        device = contextlib.nullcontext()
+        strides = property(lambda self: self.values.strides)
+        shape = property(lambda self: self.values.shape)
+        itemsize = property(lambda self: self.values.itemsize)
+        dtype = property(lambda self: self.values.dtype)
+        __dlpack_device__ = staticmethod(lambda: (2, 0))
+
+    module = types.ModuleType("cupy")
+    module.cuda = types.SimpleNamespace(get_current_stream=lambda: types.SimpleNamespace(ptr=0))
+    module.ndarray = type("ndarray", (Array,), {"__module__": "cupy"})
+    module.empty = lambda shape, dtype: module.ndarray(np.empty(shape, dtype), 2)
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    q, d = module.ndarray(Q, 2), module.ndarray(D, 2)
+    with pytest.raises(TypeError, match="Q is a cupy.ndarray but D is a numpy.ndarray"):
+        rowmax.maxsim(q, D)
+    missing = "a CUDA device" if rowmax.version_info().cuda else "no CUDA kernels"
+    with pytest.raises(NotImplementedError, match=missing):
+        rowmax.maxsim(q, d)
+    sys.modules.pop("rowmax._cupy")
 
 
 def test_unknown_arrays_are_a_type_error():

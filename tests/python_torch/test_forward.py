@@ -1,6 +1,8 @@
 """torch tensors in, torch tensors out; the same bits as numpy."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import layouts
@@ -93,6 +95,20 @@ def test_the_default_device_does_not_matter():
     q, d = tensors((2, 3, 8), (4, 5, 8))
     with torch.device("meta"):
         assert rowmax.maxsim(q, d).device.type == "cpu"
+
+
+def test_torch_without_the_exchange_api():
+    """Before torch 2.10, tensors were read through __dlpack__."""
+    code = (
+        "import torch; del torch.Tensor.__dlpack_c_exchange_api__\n"
+        "import rowmax; from rowmax import _torch; assert not _torch._native_tensors\n"
+        "q, d = torch.ones(2, 3, 4, requires_grad=True), torch.ones(5, 6, 4)\n"
+        "scores, index = rowmax.maxsim(q, d, return_index=True)\n"
+        "scores.sum().backward()\n"
+        "print(scores.sum().item(), index.sum().item(), q.grad.sum().item(), rowmax.topk(q.detach(), d, 2)[1].tolist())"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.stdout.split("\n")[0] == "120.0 0 120.0 [[0, 1], [0, 1]]", result.stdout + result.stderr
 
 
 def test_errors():

@@ -130,6 +130,14 @@ void copy(const core::Place& place, void* to, const void* from, std::size_t byte
     stream_of(place).work.emplace_back([=] { std::memcpy(to, from, bytes); });
 }
 
+bool captured(const core::Place&) {
+    return false;
+}
+void drain(const core::Place& place) {
+    Stream& stream = stream_of(place);
+    for (; !stream.work.empty(); stream.work.pop_front()) stream.work.front()();
+}
+
 void score_later(const ScoreRequest& request, const ScoreOutputs& outputs) {
     const Device& device = request.options.device;
     const core::Place place{true, device.ordinal, device.stream, nullptr};
@@ -198,9 +206,9 @@ void wake(int ordinal) {
 }
 
 constexpr core::DeviceRuntime runtime{
-    &count,     &problem,         &name,           &wake,        &free_bytes, &allocate,
-    &release,   &allocate_pinned, &release_pinned, &make_stream, &end_stream, &make_event,
-    &end_event, &record,          &wait,           &finish,      &copy};
+    &count,          &problem,     &name,       &wake,       &free_bytes, &allocate, &release, &allocate_pinned,
+    &release_pinned, &make_stream, &end_stream, &make_event, &end_event,  &record,   &wait,    &finish,
+    &copy,           &captured,    &drain};
 constexpr core::DeviceTopK lists{&lists_bytes, &merge, nullptr, nullptr};
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -56,7 +57,9 @@ inline void PrintTo(const Case& test_case, std::ostream* out) {
 
 // The cases of some calls that hold `key`.
 inline std::vector<Case> cases_of(const std::vector<std::string>& calls, const std::string& key = "why") {
-    std::ifstream file(ROWMAX_TEST_DATA "/golden.json");
+    // The variable is for programs that run elsewhere than they were built.
+    const char* folder = std::getenv("ROWMAX_TEST_DATA");
+    std::ifstream file(std::string(folder == nullptr ? ROWMAX_TEST_DATA : folder) + "/golden.json");
     const json golden = json::parse(file);
     std::vector<Case> cases;
     for (const json& row : golden["cases"]) {
