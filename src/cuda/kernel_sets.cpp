@@ -11,10 +11,17 @@ const KernelEntry few_rows_bf16[6] = {
     few_rows_entry<TokenType::bf16, 64, false>(),  few_rows_entry<TokenType::bf16, 64, true>(),
     few_rows_entry<TokenType::bf16, 128, false>(), few_rows_entry<TokenType::bf16, 128, true>()};
 
-const KernelEntry many_rows_f16[2] = {many_rows_entry<TokenType::f16, false>(),
-                                      many_rows_entry<TokenType::f16, true>()};
-const KernelEntry many_rows_bf16[2] = {many_rows_entry<TokenType::bf16, false>(),
-                                       many_rows_entry<TokenType::bf16, true>()};
+const KernelEntry many_rows_f16[4] = {
+    many_rows_entry<TokenType::f16, false, false>(), many_rows_entry<TokenType::f16, false, true>(),
+    many_rows_entry<TokenType::f16, true, false>(), many_rows_entry<TokenType::f16, true, true>()};
+const KernelEntry many_rows_bf16[4] = {
+    many_rows_entry<TokenType::bf16, false, false>(), many_rows_entry<TokenType::bf16, false, true>(),
+    many_rows_entry<TokenType::bf16, true, false>(), many_rows_entry<TokenType::bf16, true, true>()};
+
+const KernelEntry wide_rows_f16[2] = {wide_rows_entry<TokenType::f16, false>(),
+                                      wide_rows_entry<TokenType::f16, true>()};
+const KernelEntry wide_rows_bf16[2] = {wide_rows_entry<TokenType::bf16, false>(),
+                                       wide_rows_entry<TokenType::bf16, true>()};
 
 const KernelEntry portable_f16[2] = {portable_entry<TokenType::f16, false>(), portable_entry<TokenType::f16, true>()};
 const KernelEntry portable_bf16[2] = {portable_entry<TokenType::bf16, false>(),

@@ -31,15 +31,22 @@ const KernelEntry& entry_for(const KernelSet& kernels, const core::Params& param
     for (int i = 0; i < kernels.count; ++i) {
         const KernelEntry& entry = kernels.entries[i];
         if (entry.indexed != indexed) continue;
+        if (entry.normalize == (params.normalize ? NormalizeUse::never : NormalizeUse::only)) continue;
         best = &entry;
         if (entry.rows >= rows) break;
     }
     return *best;
 }
 
+int rows_for(const KernelEntry& entry, const core::Params& params) {
+    if (entry.least_rows == entry.rows) return entry.rows;
+    return block_rows(params.dim, padded_rows(params), entry.least_rows, entry.rows, entry.control_bytes,
+                      device_info(params.place.ordinal).shared_bytes);
+}
+
 /// In shared memory: warpgroups that work on different queries hold rows of their own.
-int query_rows_held(const KernelEntry& entry, bool own_queries) {
-    return own_queries ? entry.rings * entry.rows : entry.rows;
+int query_rows_held(const KernelEntry& entry, int rows, bool own_queries) {
+    return own_queries ? entry.rings * rows : rows;
 }
 
 struct Choice {
@@ -52,7 +59,7 @@ Choice choose_entry(const KernelSet& kernels, const core::Params& params, const 
     const int processors = device_info(params.place.ordinal).processors;
     Choice choice;
     choice.entry = &entry_for(kernels, params, outputs.index != nullptr);
-    choice.plan = make_plan(params, choice.entry->rows, processors);
+    choice.plan = make_plan(params, rows_for(*choice.entry, params), processors);
     if (choice.plan.parts > 1) choice.entry = &entry_for(kernels, params, true);
     return choice;
 }
@@ -164,7 +171,7 @@ void score_tiled(const KernelSet& kernels, const core::Params& params, const cor
     TiledArguments arguments;
     arguments.call = arguments_of(params, outputs, choice.plan);
     arguments.call.own_queries = choice.plan.blocks > 1 || query_by_item(params);
-    const int held = query_rows_held(entry, arguments.call.own_queries);
+    const int held = query_rows_held(entry, choice.plan.rows, arguments.call.own_queries);
     arguments.call.stages = ring_slots(params.dim, held, entry.control_bytes, entry.rings, device.shared_bytes);
     const TensorShape shape = tensor_of(params);
     arguments.tile = tensor_map(shape, tile_tokens_of_map);
@@ -198,12 +205,11 @@ std::string refuse_tiled(const KernelSet& kernels, const core::Params& params) {
     if (device.capability != 90)
         return fmt::format("compute capability 9.0 (device {} has {}.{})", params.place.ordinal, device.capability / 10,
                            device.capability % 10);
-    if (params.normalize) return "normalize";
-    if (params.dim > tiled_dim_most) return fmt::format("d = {}, at most {}", params.dim, tiled_dim_most);
     const KernelEntry& entry = entry_for(kernels, params, true);
-    const int held = query_rows_held(entry, true);
+    const int rows = rows_for(entry, params);
+    const int held = query_rows_held(entry, rows, true);
     if (ring_slots(params.dim, held, entry.control_bytes, entry.rings, device.shared_bytes) == 0) {
-        return fmt::format("d = {} beside {} query rows", params.dim, entry.rows);
+        return fmt::format("d = {} beside {} query rows", params.dim, rows);
     }
     return refuse_view(params);
 }

@@ -37,14 +37,26 @@ template <DType Type, const auto& Entries>
 std::string refuse_few(const core::Params& params) {
     std::string why = refuse_common(Type, params);
     if (!why.empty()) return why;
-    if (padded_rows(params) > few_rows_most) return fmt::format("{} query rows", padded_rows(params));
+    if (params.dim > tiled_dim_most) return fmt::format("d = {}, at most {}", params.dim, tiled_dim_most);
+    const std::int64_t most = params.normalize ? few_normalized_rows_most : few_rows_most;
+    if (padded_rows(params) > most) return fmt::format("{} query rows, at most {}", padded_rows(params), most);
     return refuse_tiled(set_of(Entries), params);
 }
 
 template <DType Type, const auto& Entries>
 std::string refuse_many(const core::Params& params) {
     std::string why = refuse_common(Type, params);
-    return why.empty() ? refuse_tiled(set_of(Entries), params) : why;
+    if (!why.empty()) return why;
+    if (params.dim > tiled_dim_most) return fmt::format("d = {}, at most {}", params.dim, tiled_dim_most);
+    return refuse_tiled(set_of(Entries), params);
+}
+
+template <DType Type, const auto& Entries>
+std::string refuse_wide(const core::Params& params) {
+    std::string why = refuse_common(Type, params);
+    if (!why.empty()) return why;
+    if (params.dim <= tiled_dim_most) return fmt::format("d = {}, more than {}", params.dim, tiled_dim_most);
+    return refuse_tiled(set_of(Entries), params);
 }
 
 template <DType Type, const auto&>
@@ -71,7 +83,7 @@ template <DType Type, const auto& Entries>
 constexpr Kernel few(std::string_view name) {
     return {name,
             "cuda",
-            "Hopper, up to 128 query rows: document tokens on the long side of wgmma",
+            "Hopper, up to 128 query rows, d up to 192: document tokens on the long side of wgmma",
             &missing<90, true>,
             &refuse_few<Type, Entries>,
             &tiled<Entries>,
@@ -83,9 +95,21 @@ template <DType Type, const auto& Entries>
 constexpr Kernel many(std::string_view name) {
     return {name,
             "cuda",
-            "Hopper, blocks of 256 query rows on the long side of wgmma",
+            "Hopper, d up to 192: blocks of 256 query rows on the long side of wgmma",
             &missing<90, true>,
             &refuse_many<Type, Entries>,
+            &tiled<Entries>,
+            nullptr,
+            &scratch<Entries>};
+}
+
+template <DType Type, const auto& Entries>
+constexpr Kernel wide(std::string_view name) {
+    return {name,
+            "cuda",
+            "Hopper, d above 192: sums of chains are put aside, blocks of up to 128 query rows",
+            &missing<90, true>,
+            &refuse_wide<Type, Entries>,
             &tiled<Entries>,
             nullptr,
             &scratch<Entries>};
@@ -102,6 +126,8 @@ constexpr Kernel rows[] = {
     few<DType::bf16, few_rows_bf16>("cuda.sm90.few.bf16"),
     many<DType::f16, many_rows_f16>("cuda.sm90.many.f16"),
     many<DType::bf16, many_rows_bf16>("cuda.sm90.many.bf16"),
+    wide<DType::f16, wide_rows_f16>("cuda.sm90.wide.f16"),
+    wide<DType::bf16, wide_rows_bf16>("cuda.sm90.wide.bf16"),
     portable<DType::f16, portable_f16>("cuda.sm80.f16", "any view, any dimension: tensor cores by mma.sync"),
     portable<DType::bf16, portable_bf16>("cuda.sm80.bf16", "any view, any dimension: tensor cores by mma.sync"),
     portable<DType::f32, portable_f32>("cuda.sm80.f32", "any view, any dimension: float32 multiply-add"),

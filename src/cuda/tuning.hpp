@@ -18,6 +18,9 @@ inline constexpr int ring_slots_least = 2;
 /// not the memory are the limit, and the kernel for many rows feeds them better.
 inline constexpr std::int64_t few_rows_most = 128;
 
+/// Most of them with normalize, for want of registers.
+inline constexpr std::int64_t few_normalized_rows_most = 64;
+
 /// Products that the tensor cores add up before the sum is put aside: they round down, always, and longer chains would
 /// break the bound of the error. Kernels that have no aside take no more dimensions than one chain.
 inline constexpr std::int64_t tiled_dim_most = 192;
@@ -43,6 +46,18 @@ constexpr int ring_slots(std::int64_t dim, int rows, int control_bytes, int ring
     const std::int64_t slots = left < 0 ? 0 : left / ring_slot_bytes / rings;
     if (slots < ring_slots_least) return 0;
     return static_cast<int>(slots < ring_slots_most ? slots : ring_slots_most);
+}
+
+/// Query rows of a block for a kernel that can take from `least` to `most`, in powers of two: as many as are wanted, or
+/// as leave a ring that keeps the tensor cores busy.
+constexpr int block_rows(std::int64_t dim, std::int64_t wanted, int least, int most, int control_bytes,
+                         int shared_bytes) {
+    constexpr int enough_slots = 4;
+    int rows = least;
+    while (rows < most && rows < wanted && ring_slots(dim, 2 * rows, control_bytes, 1, shared_bytes) >= enough_slots) {
+        rows *= 2;
+    }
+    return rows;
 }
 
 /// Thread blocks of the portable kernel that share a multiprocessor.

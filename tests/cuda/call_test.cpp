@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cpu/sample.hpp"
+#include "cuda/device.hpp"
 #include "cuda/device_memory.hpp"
 
 namespace rowmax::test {
@@ -37,9 +38,10 @@ class Calls : public ::testing::Test {
     }
 
     /// A request of `lq` query tokens whose arrays lie on the GPU.
-    ScoreRequest request(std::int64_t lq, std::int64_t ld) {
+    ScoreRequest request(std::int64_t lq, std::int64_t ld, std::int64_t dim = 64, bool normalize = false) {
         sample_ = std::make_unique<Sample>(
-            Shape{Layout::cross, DType::f16, queries, documents, lq, ld, 64, false, false, 3}, small_integers(64));
+            Shape{Layout::cross, DType::f16, queries, documents, lq, ld, dim, false, normalize, 3},
+            small_integers(dim));
         ScoreRequest request = sample_->request;
         request.q.tokens.data = moved(request.q.tokens);
         request.d.tokens.data = moved(request.d.tokens);
@@ -131,6 +133,24 @@ TEST_F(Calls, AGraphReplaysOnNewData) {
             cudaGraphExecDestroy(replay);
             cudaGraphDestroy(graph);
         }
+    }
+}
+
+TEST_F(Calls, TheRowDependsOnRowsDimensionsAndNorms) {
+    if (cuda::device_info(0).capability != 90) GTEST_SKIP();
+    const auto chosen = [&](std::int64_t lq, std::int64_t dim, bool normalize) {
+        for (const KernelInfo& row : explain_dispatch(request(lq, 8, dim, normalize))) {
+            if (row.chosen) return std::string(row.name);
+        }
+        return std::string();
+    };
+    for (const bool normalize : {false, true}) {
+        EXPECT_EQ(chosen(32, 128, normalize), "cuda.sm90.few.f16");
+        EXPECT_EQ(chosen(64, 128, normalize), normalize ? "cuda.sm90.many.f16" : "cuda.sm90.few.f16");
+        EXPECT_EQ(chosen(65, 192, normalize), "cuda.sm90.many.f16");
+        EXPECT_EQ(chosen(1, 200, normalize), "cuda.sm90.wide.f16");
+        EXPECT_EQ(chosen(300, 4096, normalize), "cuda.sm90.wide.f16");
+        EXPECT_EQ(chosen(32, 193, normalize), "cuda.sm80.f16");
     }
 }
 

@@ -44,7 +44,7 @@ TEST(Plan, EveryPairAndRowHasOnePlace) {
             SCOPED_TRACE(::testing::PrintToString(shape));
             const Sample sample(shape, normal());
             const core::Problem problem = core::make_problem(sample.request);
-            for (const int rows : {32, 64, 128, 256})
+            for (const int rows : {16, 32, 64, 128, 256})
                 expect_partition(problem.params, cuda::make_plan(problem.params, rows, 132));
         }
     }
@@ -77,6 +77,28 @@ TEST(Tuning, RingsFitSharedMemory) {
         }
     }
     EXPECT_EQ(cuda::ring_slots(256, 256, 20000, 1, 100 * 1024), 0);
+}
+
+// As many query rows as are wanted, fewer where they would leave no room for documents.
+TEST(Tuning, WideTokensTakeFewerRows) {
+    const auto rows = [](std::int64_t dim, std::int64_t wanted) {
+        constexpr int hopper = 232448;
+        const int chosen = cuda::block_rows(dim, wanted, 16, 128, 12000, hopper);
+        EXPECT_GE(cuda::ring_slots(dim, chosen, 12000, 1, hopper), 4) << dim << " " << wanted;
+        return chosen;
+    };
+    for (const std::int64_t dim : {200, 512, 1024, 2048, 4096}) {
+        EXPECT_EQ(rows(dim, 1), 16);
+        EXPECT_EQ(rows(dim, 16), 16);
+    }
+    EXPECT_EQ(rows(256, 17), 32);
+    EXPECT_EQ(rows(256, 64), 64);
+    EXPECT_EQ(rows(256, 65), 128);
+    EXPECT_EQ(rows(512, 1024), 128);
+    EXPECT_EQ(rows(768, 1024), 64);
+    EXPECT_EQ(rows(1024, 1024), 64);
+    EXPECT_EQ(rows(2048, 1024), 32);
+    EXPECT_EQ(rows(4096, 1024), 16);
 }
 
 }  // namespace

@@ -1,46 +1,10 @@
-// Shapes at and around the sizes of tiles, blocks and rings; documents that are cut; many units a thread block. Small
-// whole numbers: scores and tokens must equal the CPU's, whose rows tests/cpu compares with the oracle.
+// Shapes at and around the sizes of tiles, blocks and rings; documents that are cut; many units a thread block.
 #include <gtest/gtest.h>
 
-#include "cpu/sample.hpp"
+#include "cuda/expect.hpp"
 
 namespace rowmax::test {
 namespace {
-
-const core::Kernel& truth_row(DType dtype) {
-    core::Params params;
-    params.dtype = dtype;
-    params.dim = 1;
-    for (const core::Kernel& row : core::cpu_kernels()) {
-        if (row.missing_features().empty() && row.refuse(params).empty()) return row;
-    }
-    throw std::runtime_error("test: the CPU has no row");
-}
-
-void expect_equal(const Array& got, const Array& want, std::string_view what) {
-    if (same_bits(got, want)) return;
-    std::size_t different = 0;
-    for (std::size_t i = 0; i < want.size(); ++i) {
-        if (got[i] == want[i]) continue;
-        if (++different <= 3) ADD_FAILURE() << what << "[" << i << "] is " << got[i] << ", not " << want[i];
-    }
-    if (different > 3) ADD_FAILURE() << what << ": " << different << " of " << want.size() << " differ";
-}
-
-void expect_exact(const Shape& shape, int threads = 8) {
-    SCOPED_TRACE(::testing::PrintToString(shape));
-    const Sample sample(shape, small_integers(shape.dim));
-    const core::Problem problem = core::make_problem(sample.request);
-    const Results truth = run_on_cpu(truth_row(shape.dtype), problem, Want::all, threads);
-    for (const core::Kernel* row : rows_for(shape.dtype)) {
-        SCOPED_TRACE(row->name);
-        const Results all = run(*row, problem, Want::all);
-        expect_equal(all.scores, truth.scores, "score");
-        expect_equal(all.index, truth.index, "index");
-        expect_equal(all.similarity, truth.similarity, "similarity");
-        expect_equal(run(*row, problem, Want::scores).scores, truth.scores, "score without index");
-    }
-}
 
 constexpr DType types[] = {DType::f16, DType::bf16, DType::f32};
 
@@ -107,20 +71,14 @@ TEST_P(Shapes, RaggedFromNothingToLong) {
 INSTANTIATE_TEST_SUITE_P(Cuda, Shapes, ::testing::ValuesIn(types),
                          [](const auto& chosen) { return std::string(name_of(chosen.param)); });
 
-// Every row of a half type gives the same bits on random numbers: matrix instructions of three shapes among them.
+// Every row of a half type gives the same bits on random numbers: matrix instructions of many shapes among them.
 TEST(Rows, AgreeBitForBit) {
     for (const DType dtype : {DType::f16, DType::bf16}) {
-        for (const std::int64_t dim : {48, 64, 128, 256}) {
-            const Sample sample({Layout::cross, dtype, 3, 20, 40, 200, dim, true, false, 9}, normal());
-            const core::Problem problem = core::make_problem(sample.request);
-            const std::vector<const core::Kernel*> rows = rows_for(dtype);
-            const Results first = run(*rows.front(), problem);
-            for (const core::Kernel* row : rows) {
-                SCOPED_TRACE(std::string(row->name) + ", d " + std::to_string(dim));
-                const Results other = run(*row, problem);
-                EXPECT_TRUE(same_bits(other.scores, first.scores));
-                EXPECT_TRUE(same_bits(other.similarity, first.similarity));
-                EXPECT_TRUE(same_bits(other.index, first.index));
+        for (const std::int64_t lq : {20, 40, 100}) {
+            for (const std::int64_t dim : {48, 64, 128, 192, 200, 256, 320, 768, 1024, 4096}) {
+                const std::int64_t documents = dim > 1000 ? 4 : 20;
+                expect_same_bits_on_every_row(
+                    Sample({Layout::cross, dtype, 3, documents, lq, 200, dim, true, false, 9}, normal()));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 namespace rowmax::cuda {
 
-template KernelEntry many_rows_entry<TokenType::bf16, false>();
+template KernelEntry many_rows_entry<TokenType::bf16, false, false>();
+template KernelEntry many_rows_entry<TokenType::bf16, false, true>();
 
 }  // namespace rowmax::cuda

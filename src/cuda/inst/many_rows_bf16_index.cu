@@ -2,6 +2,7 @@
 
 namespace rowmax::cuda {
 
-template KernelEntry many_rows_entry<TokenType::bf16, true>();
+template KernelEntry many_rows_entry<TokenType::bf16, true, false>();
+template KernelEntry many_rows_entry<TokenType::bf16, true, true>();
 
 }  // namespace rowmax::cuda

@@ -24,6 +24,7 @@ inline constexpr int box_tokens = 32;
 inline constexpr int boxes_of_tile = tile_tokens / box_tokens;
 inline constexpr int slot_dims = 64;
 inline constexpr int row_bytes = 128;
+inline constexpr int pieces_of_slot = row_bytes / 16;
 inline constexpr int box_bytes = box_tokens * row_bytes;
 inline constexpr int slot_bytes = tile_tokens * row_bytes;
 inline constexpr int most_stages = 12;
@@ -45,6 +46,14 @@ struct alignas(16) Tile {
     Unit unit;
     std::int32_t base;  ///< the tile's first token, counted from the document's first
     TileFlags flags;
+};
+
+/// What readers need to know of a tile, in registers.
+struct TileHead {
+    TileFlags flags;
+    std::uint32_t keep[boxes_of_tile];
+    int base;
+    Unit unit;
 };
 
 /// The first kept token of a tile that has one and starts at token `base`.
@@ -240,12 +249,35 @@ class DocumentReader {
         wait_full();
         return ring_.tiles[place_.slot];
     }
-    __device__ __forceinline__ void wait_full() { wait(&ring_.full[place_.slot], place_.phase); }
+    __device__ __forceinline__ void read_head(TileHead& head) {
+        const Tile& tile = next();
+        head.flags.bits = uniform(tile.flags.bits);
+#pragma unroll
+        for (int b = 0; b < boxes_of_tile; ++b) head.keep[b] = tile.keep[b];
+        head.base = tile.base;
+        head.unit = tile.unit;
+    }
+    __device__ __forceinline__ void wait_full() {
+        wait(&ring_.full[place_.slot], place_.phase);
+    }
     [[nodiscard]] __device__ __forceinline__ const std::byte* data() const {
         return ring_.slots + place_.slot * slot_bytes;
     }
-    [[nodiscard]] __device__ __forceinline__ int slot() const { return place_.slot; }
-    __device__ __forceinline__ void advance() { place_.advance(stages_); }
+    /// Piece `piece` of 16 bytes of token `token` of the tile. No bank conflicts where lanes read tokens in order.
+    [[nodiscard]] __device__ __forceinline__ const uint4& piece(int token, int piece) const {
+        return *reinterpret_cast<const uint4*>(data() + token * row_bytes + (piece ^ (token % 8)) * 16);
+    }
+    [[nodiscard]] __device__ __forceinline__ int slot() const {
+        return place_.slot;
+    }
+    __device__ __forceinline__ void advance() {
+        place_.advance(stages_);
+    }
+    /// Leaves a slot that is not read further.
+    __device__ __forceinline__ void leave() {
+        release(place_.slot);
+        advance();
+    }
     /// This warp has read the slot.
     __device__ __forceinline__ void release(int slot) {
         __syncwarp();

@@ -18,6 +18,7 @@
 #include "cuda/kernels/query_tile.cuh"
 #include "cuda/kernels/roles.cuh"
 #include "cuda/kernels/scores.cuh"
+#include "cuda/kernels/token_norms.cuh"
 #include "cuda/prim/wgmma.cuh"
 
 namespace rowmax::cuda {
@@ -26,7 +27,10 @@ template <int Columns, bool Indexed>
 struct FewRowsControl {
     static constexpr int groups = Columns <= 64 ? 3 : 2;
     static constexpr int buffers = 2;
+    /// Beyond, registers are short, and the kernel for many rows takes the call.
+    static constexpr bool normalizes = Columns <= 64;
     DocumentRing rings[groups];
+    float query_inverse[groups][Columns];
     float octs[groups][Columns / rows_of_oct];
     Maximum<Indexed> maxima[groups][buffers][4][Columns];
 };
@@ -51,7 +55,7 @@ class FewRowsReader {
             if (flags.stop()) return;
             if (flags.first()) begin_unit(tile);
             if (flags.boxes() == 0) {
-                leave_slot();
+                reader_.leave();
             } else {
                 begin_tile(tile);
                 if (flags.boxes() > 2) {
@@ -72,7 +76,9 @@ class FewRowsReader {
     __device__ __forceinline__ void load_shared_queries() {
         constexpr int threads = 128 * Control::groups;
         unit_ = {0, 0, 0};
-        load_query_rows(call_, unit_, queries_, Columns, 0, Columns, static_cast<int>(threadIdx.x), threads);
+        const int thread = static_cast<int>(threadIdx.x);
+        load_query_rows(call_, unit_, queries_, Columns, 0, Columns, thread, threads);
+        if (normalized()) normalize_queries(Control::groups + 1, thread, threads);
         fence_async_proxy();
         sync_threads(Control::groups + 1, threads);
         find_places();
@@ -88,11 +94,27 @@ class FewRowsReader {
     }
 
     __device__ __forceinline__ void load_own_queries() {
+        const int thread = static_cast<int>(threadIdx.x % 128);
         sync_threads(1 + group_, 128);
-        load_query_rows(call_, unit_, queries_, Columns, 0, Columns, static_cast<int>(threadIdx.x % 128), 128);
+        load_query_rows(call_, unit_, queries_, Columns, 0, Columns, thread, 128);
+        if (normalized()) normalize_queries(1 + group_, thread, 128);
         fence_async_proxy();
         sync_threads(1 + group_, 128);
         find_places();
+    }
+
+    [[nodiscard]] __device__ __forceinline__ bool normalized() const {
+        return Control::normalizes && call_.params.normalize;
+    }
+
+    // Between the loading of rows, by as many threads, and the barrier behind it.
+    __device__ __forceinline__ void normalize_queries(int barrier, int thread, int threads) {
+        sync_threads(barrier, threads);
+        if (thread >= Columns) return;
+        query_inverse()[thread] = normalize_query_row<Type>(queries_, Columns, thread, call_.params.dim);
+    }
+    [[nodiscard]] __device__ __forceinline__ float* query_inverse() const {
+        return control_.query_inverse[call_.own_queries ? group_ : 0];
     }
 
     // For the warp that adds up: rows lane, lane + 32, ..
@@ -112,34 +134,63 @@ class FewRowsReader {
             }
         }
         seen_ = true;
-        token_ = tile.base + 16 * warp_ + lane_ / 4;
+        base_ = tile.base;
 #pragma unroll
         for (int h = 0; h < 2; ++h) keep_[h] = tile.keep[2 * h + warp_ / 2] >> (warp_ % 2 * 16) & 0xffffU;
-    }
-
-    __device__ __forceinline__ void leave_slot() {
-        reader_.release(reader_.slot());
-        reader_.advance();
     }
 
     template <int Halves>
     __device__ __forceinline__ void multiply_and_fold() {
         float sums[Halves][Columns / 2];
+        PassingNorm<Type> norm;
         const int slots = slots_of_token(call_.params.dim);
         multiply_slot<false>(sums, 0);
+        if (normalized()) add_squares(norm);
 #pragma unroll 1
         for (int s = 1; s < slots; ++s) {
             const int before = reader_.slot();
             reader_.advance();
             reader_.wait_full();
             multiply_slot<true>(sums, s);
+            if (normalized()) add_squares(norm);
             wait_multiply_groups<1>();
             reader_.release(before);
         }
         wait_multiply_groups<0>();
-        leave_slot();
+        reader_.leave();
+        if (normalized()) scale(sums, norm);
 #pragma unroll
-        for (int h = 0; h < Halves; ++h) fold(sums[h], keep_[h], token_ + 64 * h);
+        for (int h = 0; h < Halves; ++h) fold(sums[h], keep_[h], base_ + 64 * h + 16 * warp_ + lane_ / 4);
+    }
+
+    // Of the 32 tokens whose products a warp holds, 16 in each half of the tile, every lane finds the norm of one,
+    // while they are multiplied.
+    [[nodiscard]] __device__ __forceinline__ int token_of_lane() const {
+        return 64 * (lane_ / 16) + 16 * warp_ + lane_ % 16;
+    }
+
+    __device__ __forceinline__ void add_squares(PassingNorm<Type>& norm) const {
+#pragma unroll
+        for (int p = 0; p < pieces_of_slot; ++p) norm.add(reader_.piece(token_of_lane(), p));
+    }
+
+    template <int Halves>
+    __device__ __forceinline__ void scale(float (&sums)[Halves][Columns / 2], const PassingNorm<Type>& norm) const {
+        const std::uint32_t keep = lane_ < 16 ? keep_[0] : keep_[1];
+        float inverse = 0;
+        if ((keep >> (lane_ % 16) & 1U) != 0) {
+            inverse = inverse_for<Type>(call_, unit_, base_ + token_of_lane(), norm);
+        }
+#pragma unroll
+        for (int h = 0; h < Halves; ++h) {
+            const float a = from_lane(inverse, 16 * h + lane_ / 4);
+            const float b = from_lane(inverse, 16 * h + lane_ / 4 + 8);
+#pragma unroll
+            for (int c = 0; c < columns_of_thread; ++c) {
+                sums[h][c / 2 * 4 + c % 2] *= a;
+                sums[h][c / 2 * 4 + c % 2 + 2] *= b;
+            }
+        }
     }
 
     template <bool Add, int Halves>
@@ -233,6 +284,7 @@ class FewRowsReader {
             Maximum<Indexed> best = maxima[0][row];
 #pragma unroll
             for (int w = 1; w < 4; ++w) join(best, maxima[w][row]);
+            if (normalized()) best.value *= query_inverse()[row];
             if (rows_wanted<Indexed>(call_)) write_row(call_, unit_, places_[i], best, seen_);
             const float sum = sum_of_oct<1>(seen_ && places_[i].kept() ? best.value : 0.0F);
             if (lane_ % rows_of_oct == 0) octs[row / rows_of_oct] = sum;
@@ -251,7 +303,7 @@ class FewRowsReader {
     const int lane_ = static_cast<int>(threadIdx.x % 32);
     Unit unit_{-1, -1, -1};
     int buffer_ = 0;
-    int token_ = 0;
+    int base_ = 0;
     bool seen_ = false;
     std::uint32_t keep_[2];
     RowPlace places_[passes];
@@ -294,12 +346,15 @@ __global__ void __launch_bounds__(tiled_threads(FewRowsControl<Columns, Indexed>
 template <TokenType Type, int Rows, bool Indexed>
 KernelEntry few_rows_entry() {
     using Control = FewRowsControl<Rows, Indexed>;
-    return {reinterpret_cast<const void*>(&few_rows<Type, Rows, Indexed>),
-            Rows,
-            Indexed,
-            static_cast<int>(sizeof(Control)),
-            Control::groups,
-            tiled_threads(Control::groups)};
+    KernelEntry entry;
+    entry.function = reinterpret_cast<const void*>(&few_rows<Type, Rows, Indexed>);
+    entry.rows = entry.least_rows = Rows;
+    entry.indexed = Indexed;
+    entry.normalize = Control::normalizes ? NormalizeUse::either : NormalizeUse::never;
+    entry.control_bytes = static_cast<int>(sizeof(Control));
+    entry.rings = Control::groups;
+    entry.threads = tiled_threads(Control::groups);
+    return entry;
 }
 
 }  // namespace rowmax::cuda

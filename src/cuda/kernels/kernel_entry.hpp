@@ -1,15 +1,21 @@
 // A compiled kernel, as the host sees it.
 #pragma once
 
+#include <cstdint>
+
 #include "core/params.hpp"
 #include "cuda/kernels/plan.hpp"
 
 namespace rowmax::cuda {
 
+enum class NormalizeUse : std::uint8_t { either, never, only };
+
 struct KernelEntry {
     const void* function = nullptr;
-    int rows = 0;           ///< query rows of a block
-    bool indexed = false;   ///< keeps winning tokens
+    int rows = 0;          ///< most query rows of a block
+    int least_rows = 0;    ///< least that it can be told to take instead, in powers of two
+    bool indexed = false;  ///< keeps winning tokens
+    NormalizeUse normalize = NormalizeUse::either;
     int control_bytes = 0;  ///< kernels for Hopper: shared memory besides the slots of both sides
     int rings = 1;          ///< of document tiles, each with a warpgroup or two that read it
     int threads = 0;

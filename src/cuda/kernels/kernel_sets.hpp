@@ -11,15 +11,19 @@ namespace rowmax::cuda {
 // One function for each kernel; the files of inst/ instantiate them.
 template <TokenType Type, int Rows, bool Indexed>
 KernelEntry few_rows_entry();
-template <TokenType Type, bool Indexed>
+template <TokenType Type, bool Indexed, bool Normalized>
 KernelEntry many_rows_entry();
+template <TokenType Type, bool Indexed>
+KernelEntry wide_rows_entry();
 template <TokenType Type, bool Indexed>
 KernelEntry portable_entry();
 
 extern const KernelEntry few_rows_f16[6];
 extern const KernelEntry few_rows_bf16[6];
-extern const KernelEntry many_rows_f16[2];
-extern const KernelEntry many_rows_bf16[2];
+extern const KernelEntry many_rows_f16[4];
+extern const KernelEntry many_rows_bf16[4];
+extern const KernelEntry wide_rows_f16[2];
+extern const KernelEntry wide_rows_bf16[2];
 extern const KernelEntry portable_f16[2];
 extern const KernelEntry portable_bf16[2];
 extern const KernelEntry portable_f32[2];
@@ -35,8 +39,9 @@ constexpr KernelSet set_of(const KernelEntry (&entries)[Count]) {
     return {entries, Count};
 }
 
-inline std::array<KernelSet, 4> tiled_sets() {
-    return {set_of(few_rows_f16), set_of(few_rows_bf16), set_of(many_rows_f16), set_of(many_rows_bf16)};
+inline std::array<KernelSet, 6> tiled_sets() {
+    return {set_of(few_rows_f16),   set_of(few_rows_bf16), set_of(many_rows_f16),
+            set_of(many_rows_bf16), set_of(wide_rows_f16), set_of(wide_rows_bf16)};
 }
 inline std::array<KernelSet, 3> portable_sets() {
     return {set_of(portable_f16), set_of(portable_bf16), set_of(portable_f32)};

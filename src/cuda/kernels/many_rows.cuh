@@ -3,12 +3,10 @@
 //   query rows 256 (M, four tiles of 64)  x  document tile 128 tokens (N)  ->  one maximum a row
 //
 //   warps 0..3, 4..7   two warpgroups: the first takes row tiles 0 and 2, the second 1 and 3. Each multiplies a
-//   document
-//                      tile, then folds it into the rows' maxima in registers, while the other multiplies.
+//                      document tile, then folds it into the rows' maxima in registers, while the other multiplies.
 //   warp 8             fills the ring of document tiles (document_ring.cuh)
-//   warp 9             adds up the maxima that the warpgroups leave in `rows`, writes scores and winners
-//
-//   ring.full, ring.empty   warp 8 <-> warpgroups          rows_full, rows_empty   warpgroups <-> warp 9
+//   warp 9             adds up the maxima that the warpgroups leave, writes scores and winners (row_maxima.cuh)
+//   warps 10, 11       with normalize: find the norms of each tile's tokens in the ring (token_norms.cuh)
 //
 //   shared memory: ring slots | query tiles (ceil(d / 64) x 256 x 128 bytes) | Control
 //
@@ -19,7 +17,8 @@
 #include "cuda/kernels/products.cuh"
 #include "cuda/kernels/query_tile.cuh"
 #include "cuda/kernels/roles.cuh"
-#include "cuda/kernels/scores.cuh"
+#include "cuda/kernels/row_maxima.cuh"
+#include "cuda/kernels/token_norms.cuh"
 #include "cuda/prim/wgmma.cuh"
 
 namespace rowmax::cuda {
@@ -28,44 +27,38 @@ inline constexpr int many_rows_block = 256;
 inline constexpr int many_rows_groups = 2;
 inline constexpr int reading_warps = 4 * many_rows_groups;
 
-/// What goes with the maxima of a unit.
-struct UnitNote {
-    Unit unit;
-    std::int32_t seen;  ///< some token was kept
-    std::int32_t stop;
-};
-
 template <bool Indexed>
 struct ManyRowsControl {
-    static constexpr int buffers = 4;
     DocumentRing ring;
-    Barrier rows_full[buffers];
-    Barrier rows_empty[buffers];
-    UnitNote notes[buffers];
-    float octs[many_rows_block / rows_of_oct];
-    Maximum<Indexed> rows[buffers][many_rows_block];
+    RowMaxima<Indexed, many_rows_block> maxima;
+    TokenNorms norms;
+    float query_inverse[many_rows_block];
 };
 
-template <TokenType Type, bool Indexed>
+template <TokenType Type, bool Indexed, bool Normalized>
 class ManyRowsReader {
   public:
     using Control = ManyRowsControl<Indexed>;
 
     __device__ __forceinline__ ManyRowsReader(Control& control, std::byte* queries, const Arguments& call)
-        : control_(control), queries_(queries), call_(call), reader_(control.ring, call.stages) {}
+        : control_(control),
+          queries_(queries),
+          call_(call),
+          reader_(control.ring, call.stages),
+          out_(control.maxima),
+          norms_(control.norms) {}
 
     // While a tile is multiplied, the next one's head is read: only what depends on the products lies between two of a
     // warpgroup's multiplications.
     __device__ __forceinline__ void run() {
         if (group_ == 1) pass_turn();
-        read_head();
+        reader_.read_head(head_);
         while (!head_.flags.stop()) {
-            const Head now = head_;
+            const TileHead now = head_;
             if (now.flags.first()) begin_unit(now);
             if (now.flags.boxes() == 0) {
-                reader_.release(reader_.slot());
-                reader_.advance();
-                read_head();
+                reader_.leave();
+                reader_.read_head(head_);
             } else if (row_tiles_ == 2) {
                 take_tile<2>(now);
             } else {
@@ -74,28 +67,11 @@ class ManyRowsReader {
             if (now.flags.last()) finish();
         }
         if (group_ == 0) take_turn();
-        hand_over(1);
+        out_.stop();
     }
 
   private:
-    /// What the readers need to know of a tile, in registers.
-    struct Head {
-        TileFlags flags;
-        std::uint32_t keep[boxes_of_tile];
-        int base;
-        Unit unit;
-    };
-
-    __device__ __forceinline__ void read_head() {
-        const Tile& tile = reader_.next();
-        head_.flags.bits = uniform(tile.flags.bits);
-#pragma unroll
-        for (int b = 0; b < boxes_of_tile; ++b) head_.keep[b] = tile.keep[b];
-        head_.base = tile.base;
-        head_.unit = tile.unit;
-    }
-
-    __device__ __forceinline__ void begin_unit(const Head& now) {
+    __device__ __forceinline__ void begin_unit(const TileHead& now) {
         const bool reload = new_queries(call_.params, unit_, now.unit);
         unit_ = now.unit;
         seen_ = false;
@@ -113,8 +89,16 @@ class ManyRowsReader {
         for (int i = 0; i < row_tiles_; ++i) {
             load_query_rows(call_, unit_, queries_, many_rows_block, 64 * (group_ + 2 * i), 64, thread, 128);
         }
+        if constexpr (Normalized) normalize_queries(thread);
         fence_async_proxy();
         sync_threads(1 + group_, 128);
+    }
+
+    __device__ __forceinline__ void normalize_queries(int thread) {
+        sync_threads(1 + group_, 128);
+        const int row = 64 * (group_ + 2 * (thread / 64)) + thread % 64;
+        if (thread / 64 >= row_tiles_) return;
+        control_.query_inverse[row] = normalize_query_row<Type>(queries_, many_rows_block, row, call_.params.dim);
     }
 
     [[nodiscard]] __device__ __forceinline__ int row_number(int row_tile, int r) const {
@@ -130,7 +114,7 @@ class ManyRowsReader {
     }
 
     template <int RowTiles>
-    __device__ __forceinline__ void take_tile(const Head& now) {
+    __device__ __forceinline__ void take_tile(const TileHead& now) {
         switch (now.flags.boxes()) {
             case 1: return take_columns<RowTiles, 32>(now);
             case 2: return take_columns<RowTiles, 64>(now);
@@ -140,7 +124,7 @@ class ManyRowsReader {
     }
 
     template <int RowTiles, int Columns>
-    __device__ __forceinline__ void take_columns(const Head& now) {
+    __device__ __forceinline__ void take_columns(const TileHead& now) {
         Products<Columns> products[RowTiles];
         take_turn();
         multiply_slot<false>(products, 0);
@@ -156,9 +140,10 @@ class ManyRowsReader {
         pass_turn();
         const int last = reader_.slot();
         reader_.advance();
-        read_head();
+        reader_.read_head(head_);
         wait_multiply_groups<0>();
         reader_.release(last);
+        if constexpr (Normalized) norms_.scale(products, 0);
         fold(products, now);
     }
 
@@ -179,7 +164,7 @@ class ManyRowsReader {
     }
 
     template <int RowTiles, int Columns>
-    __device__ __forceinline__ void fold(const Products<Columns> (&products)[RowTiles], const Head& now) {
+    __device__ __forceinline__ void fold(const Products<Columns> (&products)[RowTiles], const TileHead& now) {
         if constexpr (Indexed) {
             if (!seen_) {
                 const int token = first_kept(now.keep, now.base);
@@ -208,7 +193,7 @@ class ManyRowsReader {
 
     // Rows side by side, so that the exchanges of one wait while the others' are under way.
     __device__ __forceinline__ void finish() {
-        wait(&control_.rows_empty[out_.slot], out_.phase ^ 1U);
+        out_.begin();
 #pragma unroll
         for (int distance = 1; distance <= 2; distance *= 2) {
 #pragma unroll
@@ -217,18 +202,13 @@ class ManyRowsReader {
         if (lane_ % 4 == 0) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                if (i / 2 < row_tiles_) control_.rows[out_.slot][row_number(i / 2, i % 2)] = best_[i / 2][i % 2];
+                if (i / 2 >= row_tiles_) continue;
+                const int row = row_number(i / 2, i % 2);
+                out_.put(row, best_[i / 2][i % 2]);
+                if constexpr (Normalized) out_.put_inverse(row, control_.query_inverse[row]);
             }
         }
-        hand_over(0);
-    }
-
-    __device__ __forceinline__ void hand_over(int stop) {
-        if (stop != 0) wait(&control_.rows_empty[out_.slot], out_.phase ^ 1U);
-        if (threadIdx.x == 0) control_.notes[out_.slot] = {unit_, seen_, stop};
-        __syncwarp();
-        if (lane_ == 0) arrive(&control_.rows_full[out_.slot]);
-        out_.advance(Control::buffers);
+        out_.send(unit_, seen_);
     }
 
     Control& control_;
@@ -238,76 +218,17 @@ class ManyRowsReader {
     const int group_ = uniform(static_cast<int>(threadIdx.x / 128));
     const int warp_ = uniform(static_cast<int>(threadIdx.x / 32 % 4));
     const int lane_ = static_cast<int>(threadIdx.x % 32);
-    RingPlace out_;
+    MaximaSender<Indexed, many_rows_block> out_;
+    NormReader norms_;
     Unit unit_{-1, -1, -1};
     int row_tiles_ = 1;
     bool seen_ = false;
     const int slots_of_tile_ = slots_of_token(call_.params.dim);
-    Head head_;
+    TileHead head_;
     Maximum<Indexed> best_[2][2];
 };
 
-/// Warp 9: rows lane, lane + 32, .. of the block.
-template <bool Indexed>
-class ManyRowsWriter {
-  public:
-    using Control = ManyRowsControl<Indexed>;
-
-    __device__ __forceinline__ ManyRowsWriter(Control& control, const Arguments& call)
-        : control_(control), call_(call) {}
-
-    __device__ __forceinline__ void run() {
-        RingPlace in;
-        for (;;) {
-            wait(&control_.rows_full[in.slot], in.phase);
-            const UnitNote note = control_.notes[in.slot];
-            if (note.stop != 0) return;
-            if (new_queries(call_.params, unit_, note.unit)) find_places(note.unit);
-            unit_ = note.unit;
-            take(control_.rows[in.slot], note.seen != 0);
-            __syncwarp();
-            if (lane_ == 0) arrive(&control_.rows_empty[in.slot]);
-            in.advance(Control::buffers);
-            write_scores(call_, unit_, control_.octs);
-            __syncwarp();
-        }
-    }
-
-  private:
-    __device__ __forceinline__ void find_places(const Unit& unit) {
-#pragma unroll
-        for (int i = 0; i < passes; ++i) places_[i] = place_of(call_, unit, lane_ + 32 * i);
-    }
-
-    // All passes side by side: rows that are not used have places that do not count.
-    __device__ __forceinline__ void take(const Maximum<Indexed> (&rows)[many_rows_block], bool seen) {
-        float sum[passes];
-#pragma unroll
-        for (int i = 0; i < passes; ++i) {
-            const Maximum<Indexed> best = rows[lane_ + 32 * i];
-            if (rows_wanted<Indexed>(call_)) write_row(call_, unit_, places_[i], best, seen);
-            sum[i] = seen && places_[i].kept() ? best.value : 0.0F;
-        }
-#pragma unroll
-        for (int distance = 4; distance >= 1; distance /= 2) {
-#pragma unroll
-            for (int i = 0; i < passes; ++i) sum[i] += exchange(sum[i], distance);
-        }
-#pragma unroll
-        for (int i = 0; i < passes; ++i) {
-            if (lane_ % rows_of_oct == 0) control_.octs[lane_ / rows_of_oct + 4 * i] = sum[i];
-        }
-    }
-
-    static constexpr int passes = many_rows_block / 32;
-    Control& control_;
-    const Arguments& call_;
-    const int lane_ = static_cast<int>(threadIdx.x % 32);
-    Unit unit_{-1, -1, -1};
-    RowPlace places_[passes];
-};
-
-template <TokenType Type, bool Indexed>
+template <TokenType Type, bool Indexed, bool Normalized>
 __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
     many_rows(const __grid_constant__ TiledArguments arguments) {
     extern __shared__ std::byte memory[];
@@ -318,11 +239,9 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
     auto& control =
         *reinterpret_cast<Control*>(queries + slots_of_token(call.params.dim) * many_rows_block * row_bytes);
     if (threadIdx.x == 0) {
-        init_ring(control.ring, slots, call.stages, reading_warps);
-        for (int b = 0; b < ManyRowsControl<Indexed>::buffers; ++b) {
-            init(&control.rows_full[b], reading_warps);
-            init(&control.rows_empty[b], 1);
-        }
+        init_ring(control.ring, slots, call.stages, reading_warps + (Normalized ? norm_warps : 0));
+        init_maxima(control.maxima, reading_warps);
+        if constexpr (Normalized) init_norms(control.norms, reading_warps);
         fence_barrier_init();
         prefetch_map(&arguments.tile);
         prefetch_map(&arguments.quarter);
@@ -331,22 +250,29 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
     const int warp = uniform(static_cast<int>(threadIdx.x / 32));
     if (warp < reading_warps) {
         take_registers<Registers<many_rows_groups>::reader>();
-        ManyRowsReader<Type, Indexed>(control, queries, call).run();
+        ManyRowsReader<Type, Indexed, Normalized>(control, queries, call).run();
     } else {
         release_registers<Registers<many_rows_groups>::others>();
         if (warp == reading_warps) DocumentProducer(control.ring, arguments, 0, 1).run();
-        if (warp == reading_warps + 1) ManyRowsWriter<Indexed>(control, call).run();
+        if (warp == reading_warps + 1) RowWriter<Indexed, many_rows_block, false>(control.maxima, call).run();
+        if constexpr (Normalized) {
+            if (warp > reading_warps + 1) {
+                NormWarp<Type>(control.norms, control.ring, call, warp - reading_warps - 2).run();
+            }
+        }
     }
 }
 
-template <TokenType Type, bool Indexed>
+template <TokenType Type, bool Indexed, bool Normalized>
 KernelEntry many_rows_entry() {
-    return {reinterpret_cast<const void*>(&many_rows<Type, Indexed>),
-            many_rows_block,
-            Indexed,
-            static_cast<int>(sizeof(ManyRowsControl<Indexed>)),
-            1,
-            tiled_threads(many_rows_groups)};
+    KernelEntry entry;
+    entry.function = reinterpret_cast<const void*>(&many_rows<Type, Indexed, Normalized>);
+    entry.rows = entry.least_rows = many_rows_block;
+    entry.indexed = Indexed;
+    entry.normalize = Normalized ? NormalizeUse::only : NormalizeUse::never;
+    entry.control_bytes = static_cast<int>(sizeof(ManyRowsControl<Indexed>));
+    entry.threads = tiled_threads(many_rows_groups);
+    return entry;
 }
 
 }  // namespace rowmax::cuda

@@ -12,9 +12,9 @@
 
 #include "cuda/kernels/kernel_sets.hpp"
 #include "cuda/kernels/products.cuh"
+#include "cuda/kernels/row_norm.cuh"
 #include "cuda/kernels/scores.cuh"
 #include "cuda/kernels/share.cuh"
-#include "cuda/kernels/token_row.cuh"
 #include "cuda/prim/mma.cuh"
 #include "cuda/tuning.hpp"
 
@@ -208,7 +208,7 @@ class PortableKernel {
             const std::byte* data = row.segment.data + row.position * call_.params.q.row_stride;
             memory_.rows[r] = {data, {}, row.kept};
             if (call_.params.normalize && row.kept) {
-                memory_.rows[r].norm = norm_of<Type>(data, call_.params.dim, call_.q_by_16);
+                memory_.rows[r].norm = for_query<Type>(norm_of<Type>(data, call_.params.dim, call_.q_by_16));
             }
         }
         __syncthreads();
@@ -246,7 +246,9 @@ class PortableKernel {
         const int t = static_cast<int>(threadIdx.x);
         if (t < portable_tokens && base + t < end) {
             const std::byte* data = document_.data + (base + t) * call_.params.d.row_stride;
-            memory_.norms[t] = norm_of<Type>(data, call_.params.dim, call_.d_by_16);
+            const Norm norm = norm_of<Type>(data, call_.params.dim, call_.d_by_16);
+            // Only float32 tokens are scaled themselves: the kernels for Hopper cannot, and need the same bits.
+            memory_.norms[t] = Type == TokenType::f32 ? norm : Norm{1, inverse_of(norm)};
         }
         __syncthreads();
     }
@@ -350,7 +352,12 @@ __global__ void __launch_bounds__(portable_threads, 2) portable(const __grid_con
 
 template <TokenType Type, bool Indexed>
 KernelEntry portable_entry() {
-    return {reinterpret_cast<const void*>(&portable<Type, Indexed>), portable_rows, Indexed, 0, 1, portable_threads};
+    KernelEntry entry;
+    entry.function = reinterpret_cast<const void*>(&portable<Type, Indexed>);
+    entry.rows = entry.least_rows = portable_rows;
+    entry.indexed = Indexed;
+    entry.threads = portable_threads;
+    return entry;
 }
 
 }  // namespace rowmax::cuda

@@ -98,17 +98,17 @@ class Fold<true> {
         } else {
             fold_boxes<false, false>(best, winner, products, keep);
         }
+        bool nan = false;
 #pragma unroll
         for (int i = 0; i < 2 * RowTiles; ++i) {
             Maximum<true>& row = best[i / 2][i % 2];
             const Four& four = winner[i / 2][i % 2];
-            if (is_nan(row.value)) {
-                // Rare: the first NaN wins, and nothing after it.
-                if (!is_nan(before[i / 2][i % 2])) row.token = base + first_nan(products[i / 2], i % 2, keep, full);
-            } else if (row.value > before[i / 2][i % 2]) {
-                row.token = base + four.offset + four.place_of(row.value);
-            }
+            const int token = base + four.offset + four.place_of(row.value);
+            row.token = row.value > before[i / 2][i % 2] ? token : row.token;
+            nan = nan || is_nan(row.value);
         }
+        if (nan) [[unlikely]]
+            find_nans(best, before, products, keep, base);
     }
 
   private:
@@ -119,8 +119,9 @@ class Fold<true> {
         float a_or_b = 0;
         float c = 0;
         [[nodiscard]] __device__ __forceinline__ int place_of(float maximum) const {
-            if (a_or_b == maximum) return a == maximum ? 0 : 1;
-            return c == maximum ? 8 : 9;
+            const bool first_two = a_or_b == maximum;
+            const bool even = (first_two ? a : c) == maximum;
+            return (first_two ? 0 : 8) + (even ? 0 : 1);
         }
     };
 
@@ -168,16 +169,30 @@ class Fold<true> {
         }
     }
 
-    template <int Columns>
-    __device__ __forceinline__ static int first_nan(const Products<Columns>& products, int row,
-                                                    const std::uint32_t* keep, std::uint32_t full) {
-        int offset = 0;
+    /// The first NaN of a row wins, and nothing after it. Rare, so it should be short: it lies between tiles.
+    template <int RowTiles, int Columns>
+    __device__ __forceinline__ static void find_nans(Maximum<true> (&best)[RowTiles][2],
+                                                     const float (&before)[RowTiles][2],
+                                                     const Products<Columns> (&products)[RowTiles],
+                                                     const std::uint32_t* keep, int base) {
+        std::uint32_t kept = 0;
 #pragma unroll
-        for (int c = Columns / 4 - 1; c >= 0; --c) {
-            const bool kept = (full >> (c / 8) & 1U) != 0 || (keep[c / 8] >> offset_of(c % 8) & 1U) != 0;
-            if (kept && is_nan(products.at(row, c))) offset = offset_of(c);
+        for (int box = 0; box < Columns / 32; ++box) kept |= columns_of(keep[box]) << (8 * box);
+#pragma unroll
+        for (int i = 0; i < 2 * RowTiles; ++i) {
+            Maximum<true>& row = best[i / 2][i % 2];
+            std::uint32_t nans = 0;
+#pragma unroll
+            for (int c = 0; c < Columns / 4; ++c) nans |= is_nan(products[i / 2].at(i % 2, c)) ? 1U << c : 0U;
+            const int first = __ffs(static_cast<int>(nans & kept)) - 1;
+            const bool here = is_nan(row.value) && !is_nan(before[i / 2][i % 2]);
+            row.token = here ? base + offset_of(first) : row.token;
         }
-        return offset;
+    }
+
+    /// The bits of a box's columns that stand for this thread's, next to each other.
+    __device__ __forceinline__ static std::uint32_t columns_of(std::uint32_t keep) {
+        return (keep & 0x03U) | (keep >> 6 & 0x0cU) | (keep >> 12 & 0x30U) | (keep >> 18 & 0xc0U);
     }
 };
 

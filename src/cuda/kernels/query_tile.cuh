@@ -6,7 +6,8 @@
 
 #include "cuda/kernels/arguments.hpp"
 #include "cuda/kernels/document_ring.cuh"
-#include "cuda/kernels/token_row.cuh"
+#include "cuda/kernels/roles.cuh"
+#include "cuda/kernels/row_norm.cuh"
 
 namespace rowmax::cuda {
 
@@ -26,6 +27,31 @@ __device__ __forceinline__ bool load_query_rows(const Arguments& call, const Uni
         *reinterpret_cast<uint4*>(to) = value;
     }
     return row.kept;
+}
+
+/// By one thread, after the row was loaded: scales row `number` as its products need it, and returns the inverse norm
+/// of what it is then.
+template <TokenType Type>
+__device__ __forceinline__ float normalize_query_row(std::byte* tile, int tile_rows, int number, std::int64_t dim) {
+    const auto piece = [&](int i) -> uint4& {
+        return *reinterpret_cast<uint4*>(tile + (i / pieces_of_slot) * tile_rows * row_bytes + number * row_bytes +
+                                         ((i % pieces_of_slot) ^ (number % 8)) * 16);
+    };
+    const int pieces = slots_of_token(dim) * pieces_of_slot;
+    PassingNorm<Type> passing;
+#pragma unroll 4
+    for (int i = 0; i < pieces; ++i) passing.add(piece(i));
+    const Norm norm = for_query<Type>(passing.norm(pieces, piece));
+    if (norm.scale != 1) {
+        for (int i = 0; i < pieces; ++i) {
+            float values[elements_of_piece<Type>];
+            widen<Type>(piece(i), values);
+#pragma unroll
+            for (float& x : values) x *= norm.scale;
+            piece(i) = narrow<Type>(values);
+        }
+    }
+    return norm.inverse;
 }
 
 }  // namespace rowmax::cuda
