@@ -242,7 +242,8 @@ class DocumentProducer {
 /// A reading warpgroup's view of the ring.
 class DocumentReader {
   public:
-    __device__ __forceinline__ DocumentReader(DocumentRing& ring, int stages) : ring_(ring), stages_(stages) {}
+    __device__ __forceinline__ DocumentReader(DocumentRing& ring, int stages)
+        : ring_(ring), slots_(shared_address(ring.slots)), stages_(stages) {}
 
     /// Waits for the next tile's first slot.
     __device__ __forceinline__ const Tile& next() {
@@ -260,12 +261,14 @@ class DocumentReader {
     __device__ __forceinline__ void wait_full() {
         wait(&ring_.full[place_.slot], place_.phase);
     }
-    [[nodiscard]] __device__ __forceinline__ const std::byte* data() const {
-        return ring_.slots + place_.slot * slot_bytes;
+    /// Of the slot, in shared memory.
+    [[nodiscard]] __device__ __forceinline__ std::uint32_t address() const {
+        return slots_ + static_cast<std::uint32_t>(place_.slot * slot_bytes);
     }
-    /// Piece `piece` of 16 bytes of token `token` of the tile. No bank conflicts where lanes read tokens in order.
-    [[nodiscard]] __device__ __forceinline__ const uint4& piece(int token, int piece) const {
-        return *reinterpret_cast<const uint4*>(data() + token * row_bytes + (piece ^ (token % 8)) * 16);
+    /// Where a slot has the first piece of 16 bytes of a token, as an address of shared memory: piece p is at that ^ 16
+    /// p. No bank conflicts where lanes read tokens in order.
+    [[nodiscard]] __device__ __forceinline__ std::uint32_t token(int slot, int token) const {
+        return slots_ + static_cast<std::uint32_t>(slot * slot_bytes + token * row_bytes + token % 8 * 16);
     }
     [[nodiscard]] __device__ __forceinline__ int slot() const {
         return place_.slot;
@@ -286,6 +289,7 @@ class DocumentReader {
 
   private:
     DocumentRing& ring_;
+    std::uint32_t slots_;
     int stages_;
     RingPlace place_;
 };

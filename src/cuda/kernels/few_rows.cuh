@@ -145,14 +145,14 @@ class FewRowsReader {
         PassingNorm<Type> norm;
         const int slots = slots_of_token(call_.params.dim);
         multiply_slot<false>(sums, 0);
-        if (normalized()) add_squares(norm);
+        if (normalized()) add_squares<2>(norm, reader_, reader_.slot(), token_of_lane());
 #pragma unroll 1
         for (int s = 1; s < slots; ++s) {
             const int before = reader_.slot();
             reader_.advance();
             reader_.wait_full();
             multiply_slot<true>(sums, s);
-            if (normalized()) add_squares(norm);
+            if (normalized()) add_squares<2>(norm, reader_, reader_.slot(), token_of_lane());
             wait_multiply_groups<1>();
             reader_.release(before);
         }
@@ -169,18 +169,13 @@ class FewRowsReader {
         return 64 * (lane_ / 16) + 16 * warp_ + lane_ % 16;
     }
 
-    __device__ __forceinline__ void add_squares(PassingNorm<Type>& norm) const {
-#pragma unroll
-        for (int p = 0; p < pieces_of_slot; ++p) norm.add(reader_.piece(token_of_lane(), p));
-    }
-
     template <int Halves>
     __device__ __forceinline__ void scale(float (&sums)[Halves][Columns / 2], const PassingNorm<Type>& norm) const {
         const std::uint32_t keep = lane_ < 16 ? keep_[0] : keep_[1];
-        float inverse = 0;
-        if ((keep >> (lane_ % 16) & 1U) != 0) {
-            inverse = inverse_for<Type>(call_, unit_, base_ + token_of_lane(), norm);
-        }
+        const bool kept = (keep >> (lane_ % 16) & 1U) != 0;
+        const float squares = norm.sum();
+        float inverse = inverse_root(squares);
+        if (norm.far(squares) && kept) inverse = inverse_of_far<Type>(call_, unit_, base_ + token_of_lane());
 #pragma unroll
         for (int h = 0; h < Halves; ++h) {
             const float a = from_lane(inverse, 16 * h + lane_ / 4);
@@ -195,8 +190,8 @@ class FewRowsReader {
 
     template <bool Add, int Halves>
     __device__ __forceinline__ void multiply_slot(float (&sums)[Halves][Columns / 2], int s) {
-        const std::uint64_t tokens = operand(reader_.data());
-        const std::uint64_t rows = operand(queries_ + s * Columns * row_bytes);
+        const std::uint64_t tokens = operand(reader_.address());
+        const std::uint64_t rows = operand(shared_address(queries_) + s * Columns * row_bytes);
         multiply_fence();
 #pragma unroll
         for (int step = 0; step < 4; ++step) {

@@ -6,7 +6,6 @@
 //                      document tile, then folds it into the rows' maxima in registers, while the other multiplies.
 //   warp 8             fills the ring of document tiles (document_ring.cuh)
 //   warp 9             adds up the maxima that the warpgroups leave, writes scores and winners (row_maxima.cuh)
-//   warps 10, 11       with normalize: find the norms of each tile's tokens in the ring (token_norms.cuh)
 //
 //   shared memory: ring slots | query tiles (ceil(d / 64) x 256 x 128 bytes) | Control
 //
@@ -31,7 +30,7 @@ template <bool Indexed>
 struct ManyRowsControl {
     DocumentRing ring;
     RowMaxima<Indexed, many_rows_block> maxima;
-    TokenNorms norms;
+    TileNorms norms;
     float query_inverse[many_rows_block];
 };
 
@@ -46,19 +45,19 @@ class ManyRowsReader {
           call_(call),
           reader_(control.ring, call.stages),
           out_(control.maxima),
-          norms_(control.norms) {}
+          norms_(control.norms, static_cast<int>(threadIdx.x / 32)) {}
 
     // While a tile is multiplied, the next one's head is read: only what depends on the products lies between two of a
     // warpgroup's multiplications.
     __device__ __forceinline__ void run() {
         if (group_ == 1) pass_turn();
-        reader_.read_head(head_);
+        next_head();
         while (!head_.flags.stop()) {
             const TileHead now = head_;
             if (now.flags.first()) begin_unit(now);
             if (now.flags.boxes() == 0) {
                 reader_.leave();
-                reader_.read_head(head_);
+                next_head();
             } else if (row_tiles_ == 2) {
                 take_tile<2>(now);
             } else {
@@ -67,10 +66,33 @@ class ManyRowsReader {
             if (now.flags.last()) finish();
         }
         if (group_ == 0) take_turn();
+        if constexpr (Normalized) norms_.stop();
         out_.stop();
     }
 
   private:
+    __device__ __forceinline__ void next_head() {
+        reader_.read_head(head_);
+        if constexpr (Normalized) {
+            if (head_.flags.boxes() > 0) find_norms();
+        }
+    }
+
+    // Of the tile that comes next, while this one is multiplied: each warpgroup those of half of its tokens, two lanes
+    // a token.
+    __device__ __forceinline__ void find_norms() {
+        const int token = static_cast<int>(threadIdx.x / 2);
+        PassingNorm<Type, 2> norm;
+        DocumentReader ahead = reader_;
+#pragma unroll 1
+        for (int s = 0; s < slots_of_tile_; ++s) {
+            if (s > 0) ahead.wait_full();
+            add_squares<pieces_of_slot>(norm, ahead, ahead.slot(), token);
+            ahead.advance();
+        }
+        norms_.put(head_, token, 0, tile_tokens, norm);
+    }
+
     __device__ __forceinline__ void begin_unit(const TileHead& now) {
         const bool reload = new_queries(call_.params, unit_, now.unit);
         unit_ = now.unit;
@@ -140,17 +162,17 @@ class ManyRowsReader {
         pass_turn();
         const int last = reader_.slot();
         reader_.advance();
-        reader_.read_head(head_);
+        next_head();
         wait_multiply_groups<0>();
         reader_.release(last);
-        if constexpr (Normalized) norms_.scale(products, 0);
+        if constexpr (Normalized) scale_columns(products, norms_.next());
         fold(products, now);
     }
 
     template <bool Add, int RowTiles, int Columns>
     __device__ __forceinline__ void multiply_slot(Products<Columns> (&products)[RowTiles], int s) {
-        const std::uint64_t tokens = operand(reader_.data());
-        const std::uint64_t rows = operand(queries_ + (s * many_rows_block + 64 * group_) * row_bytes);
+        const std::uint64_t tokens = operand(reader_.address());
+        const std::uint64_t rows = operand(shared_address(queries_) + (s * many_rows_block + 64 * group_) * row_bytes);
         multiply_fence();
 #pragma unroll
         for (int step = 0; step < 4; ++step) {
@@ -219,7 +241,7 @@ class ManyRowsReader {
     const int warp_ = uniform(static_cast<int>(threadIdx.x / 32 % 4));
     const int lane_ = static_cast<int>(threadIdx.x % 32);
     MaximaSender<Indexed, many_rows_block> out_;
-    NormReader norms_;
+    NormsOfTiles<Type> norms_;
     Unit unit_{-1, -1, -1};
     int row_tiles_ = 1;
     bool seen_ = false;
@@ -239,7 +261,7 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
     auto& control =
         *reinterpret_cast<Control*>(queries + slots_of_token(call.params.dim) * many_rows_block * row_bytes);
     if (threadIdx.x == 0) {
-        init_ring(control.ring, slots, call.stages, reading_warps + (Normalized ? norm_warps : 0));
+        init_ring(control.ring, slots, call.stages, reading_warps);
         init_maxima(control.maxima, reading_warps);
         if constexpr (Normalized) init_norms(control.norms, reading_warps);
         fence_barrier_init();
@@ -255,10 +277,8 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
         release_registers<Registers<many_rows_groups>::others>();
         if (warp == reading_warps) DocumentProducer(control.ring, arguments, 0, 1).run();
         if (warp == reading_warps + 1) RowWriter<Indexed, many_rows_block, false>(control.maxima, call).run();
-        if constexpr (Normalized) {
-            if (warp > reading_warps + 1) {
-                NormWarp<Type>(control.norms, control.ring, call, warp - reading_warps - 2).run();
-            }
+        if constexpr (Normalized && may_be_far<Type>) {
+            if (warp == reading_warps + 2) look_after_far_tokens<Type>(control.norms, call, reading_warps);
         }
     }
 }

@@ -40,7 +40,7 @@ __device__ __forceinline__ float normalize_query_row(std::byte* tile, int tile_r
     const int pieces = slots_of_token(dim) * pieces_of_slot;
     PassingNorm<Type> passing;
 #pragma unroll 4
-    for (int i = 0; i < pieces; ++i) passing.add(piece(i));
+    for (int i = 0; i < pieces; ++i) passing.add({piece(i).x, piece(i).y, piece(i).z, piece(i).w});
     const Norm norm = for_query<Type>(passing.norm(pieces, piece));
     if (norm.scale != 1) {
         for (int i = 0; i < pieces; ++i) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/kernels/token_row.cuh"
+#include "cuda/prim/warp.cuh"
 
 namespace rowmax::cuda {
 
@@ -65,33 +66,51 @@ __device__ __forceinline__ Norm scaled_norm(int pieces, Piece piece) {
     return norm;
 }
 
-/// The norm of a row of a 16-bit type whose pieces pass by once, in order.
-template <TokenType Type>
+/// The norm of a row of a 16-bit type whose pieces pass by once, in order. With two Lanes, neighbours share a row: one
+/// sees the first half of each piece, the other the second.
+template <TokenType Type, int Lanes = 1>
 class PassingNorm {
   public:
-    __device__ __forceinline__ void add(const uint4& piece) {
-        float values[elements_of_piece<Type>];
-        widen<Type>(piece, values);
-        squares_.add<Type>(values);
-        if constexpr (wide) bits_ |= (piece.x | piece.y) | (piece.z | piece.w);
+    static constexpr int words = 4 / Lanes;
+
+    __device__ __forceinline__ void add(const std::uint32_t (&part)[words]) {
+#pragma unroll
+        for (int i = 0; i < words; ++i) {
+            float two[2];
+            widen_two<Type>(part[i], two);
+            chain_[2 * i] = fmaf(two[0], two[0], chain_[2 * i]);
+            chain_[2 * i + 1] = fmaf(two[1], two[1], chain_[2 * i + 1]);
+            if constexpr (wide) bits_ |= part[i];
+        }
     }
 
-    /// The row's pieces are asked for once more where the plain sum came near the ends of float32, which only the wide
-    /// type's can.
+    /// The tree of SumOfSquares.
+    [[nodiscard]] __device__ __forceinline__ float sum() const {
+        float two[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) two[i] = chain_[i] + (Lanes == 2 ? exchange(chain_[i], 1) : chain_[chains - 4 + i]);
+        return (two[0] + two[2]) + (two[1] + two[3]);
+    }
+
+    /// Whether the plain sum came so near to the ends of float32, as only the wide type's can, that the norm must be
+    /// found from scaled values.
+    [[nodiscard]] __device__ __forceinline__ bool far(float sum) const {
+        if constexpr (!wide) return false;
+        const std::uint32_t bits = Lanes == 2 ? bits_ | exchange(bits_, 1) : bits_;
+        return !(sum >= 0x1p-80F && sum <= 0x1p80F) && (bits & 0x7fff7fffU) != 0;
+    }
+
     template <class Piece>
     [[nodiscard]] __device__ __forceinline__ Norm norm(int pieces, Piece piece) const {
-        const float sum = squares_.sum();
-        if constexpr (wide) {
-            const bool plain = sum >= 0x1p-80F && sum <= 0x1p80F;
-            const bool zero = (bits_ & 0x7fff7fffU) == 0;
-            if (!plain && !zero) return scaled_norm<Type>(pieces, piece);
-        }
-        return {1, inverse_root(sum)};
+        const float squares = sum();
+        return far(squares) ? scaled_norm<Type>(pieces, piece) : Norm{1, inverse_root(squares)};
     }
 
   private:
     static constexpr bool wide = Type == TokenType::bf16;
-    SumOfSquares squares_;
+    static constexpr int chains = 2 * words;
+
+    float chain_[chains] = {};
     std::uint32_t bits_ = 0;
 };
 
@@ -123,7 +142,10 @@ __device__ __forceinline__ Norm norm_of(const std::byte* row, std::int64_t dim, 
         return scaled_norm<Type>(pieces, piece);
     } else {
         PassingNorm<Type> norm;
-        for (int i = 0; i < pieces; ++i) norm.add(piece(i));
+        for (int i = 0; i < pieces; ++i) {
+            const uint4 p = piece(i);
+            norm.add({p.x, p.y, p.z, p.w});
+        }
         return norm.norm(pieces, piece);
     }
 }

@@ -32,6 +32,19 @@ __device__ __forceinline__ uint4 read_piece(const std::byte* row, std::int64_t e
     return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
+/// Two elements of a 16-bit type as floats.
+template <TokenType Type>
+__device__ __forceinline__ void widen_two(std::uint32_t word, float (&to)[2]) {
+    if constexpr (Type == TokenType::bf16) {
+        to[0] = __uint_as_float(word << 16);
+        to[1] = __uint_as_float(word & 0xffff0000U);
+    } else {
+        const auto both = *reinterpret_cast<const __half2*>(&word);
+        to[0] = __low2float(both);
+        to[1] = __high2float(both);
+    }
+}
+
 /// The elements of a piece as floats.
 template <TokenType Type>
 __device__ __forceinline__ void widen(const uint4& piece, float (&to)[elements_of_piece<Type>]) {
@@ -40,13 +53,11 @@ __device__ __forceinline__ void widen(const uint4& piece, float (&to)[elements_o
     for (int i = 0; i < 4; ++i) {
         if constexpr (Type == TokenType::f32) {
             to[i] = __uint_as_float(words[i]);
-        } else if constexpr (Type == TokenType::bf16) {
-            to[2 * i] = __uint_as_float(words[i] << 16);
-            to[2 * i + 1] = __uint_as_float(words[i] & 0xffff0000U);
         } else {
-            const auto both = *reinterpret_cast<const __half2*>(&words[i]);
-            to[2 * i] = __low2float(both);
-            to[2 * i + 1] = __high2float(both);
+            float two[2];
+            widen_two<Type>(words[i], two);
+            to[2 * i] = two[0];
+            to[2 * i + 1] = two[1];
         }
     }
 }

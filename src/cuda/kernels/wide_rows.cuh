@@ -14,7 +14,6 @@
 //   warps 0..3, 4..7   the two warpgroups
 //   warp 8             fills the ring of document tiles (document_ring.cuh)
 //   warp 9             adds up the maxima that the warpgroups leave, writes scores and winners (row_maxima.cuh)
-//   warps 10, 11       with normalize: find the norms of each tile's tokens in the ring (token_norms.cuh)
 //
 //   shared memory: query tiles (ceil(d / 64) x rows x 128 bytes) | ring slots | Control
 #pragma once
@@ -38,7 +37,7 @@ template <bool Indexed>
 struct WideRowsControl {
     DocumentRing ring;
     RowMaxima<Indexed, wide_rows_block> maxima;
-    TokenNorms norms;
+    TileNorms norms[wide_rows_groups];  ///< each warpgroup finds those of its tokens
     float query_inverse[wide_rows_block];
 };
 
@@ -52,8 +51,8 @@ class WideRowsReader {
           queries_(queries),
           call_(call),
           reader_(control.ring, call.stages),
-          out_(control.maxima),
-          norms_(control.norms) {}
+          norms_(control.norms[threadIdx.x / 128], static_cast<int>(threadIdx.x / 32 % 4)),
+          out_(control.maxima) {}
 
     __device__ __forceinline__ void run() {
         if (!halves_ && group_ == 1) pass_turn();
@@ -72,6 +71,7 @@ class WideRowsReader {
             if (now.flags.last()) finish();
         }
         if (!halves_ && group_ == 0) take_turn();
+        if (call_.params.normalize) norms_.stop();
         out_.stop();
     }
 
@@ -131,7 +131,6 @@ class WideRowsReader {
             reader_.wait_full();
             reader_.leave();
         }
-        if (now.flags.boxes() != 0 && call_.params.normalize) norms_.skip();
         reader_.read_head(head_);
     }
 
@@ -139,6 +138,7 @@ class WideRowsReader {
     __device__ __forceinline__ void take_columns(const TileHead& now) {
         Products<Columns> products[1];
         Products<Columns> aside[1];
+        PassingNorm<Type> norm;
 #pragma unroll
         for (int i = 0; i < Columns / 2; ++i) aside[0].value[i] = 0;
 #pragma unroll 1
@@ -146,16 +146,22 @@ class WideRowsReader {
             if (s > 0) reader_.wait_full();
             take_turn();
             multiply_slot<false>(products[0], s);
+            const int first = reader_.slot();
             if (s + 1 < slots_of_tile_) {
-                const int before = reader_.slot();
                 reader_.advance();
                 reader_.wait_full();
                 multiply_slot<true>(products[0], s + 1);
-                wait_multiply_groups<1>();
-                reader_.release(before);
             }
             pass_turn();
             const int last = reader_.slot();
+            if (call_.params.normalize) {
+                add_squares<2>(norm, reader_, first, token_of_thread());
+                if (last != first) add_squares<2>(norm, reader_, last, token_of_thread());
+            }
+            if (last != first) {
+                wait_multiply_groups<1>();
+                reader_.release(first);
+            }
             reader_.advance();
             if (s + slots_of_chain >= slots_of_tile_) reader_.read_head(head_);
             wait_multiply_groups<0>();
@@ -163,14 +169,23 @@ class WideRowsReader {
 #pragma unroll
             for (int i = 0; i < Columns / 2; ++i) aside[0].value[i] += products[0].value[i];
         }
-        if (call_.params.normalize) norms_.scale(aside, first_token());
+        if (call_.params.normalize) {
+            norms_.put(now, token_of_thread(), first_token(), first_token() + (halves_ ? 64 : tile_tokens), norm);
+            scale_columns(aside, norms_.next() + first_token());
+        }
         fold(aside, now);
+    }
+
+    /// Whose norm a thread finds. With halves, half of the threads repeat what others do.
+    [[nodiscard]] __device__ __forceinline__ int token_of_thread() const {
+        return halves_ ? 64 * group_ + static_cast<int>(threadIdx.x % 64) : static_cast<int>(threadIdx.x % 128);
     }
 
     template <bool Add, int Columns>
     __device__ __forceinline__ void multiply_slot(Products<Columns>& products, int s) {
-        const std::uint64_t tokens = operand(reader_.data() + first_token() * row_bytes);
-        const std::uint64_t rows = operand(queries_ + (s * call_.plan.rows + (halves_ ? 0 : 64 * group_)) * row_bytes);
+        const std::uint64_t tokens = operand(reader_.address() + first_token() * row_bytes);
+        const std::uint64_t rows =
+            operand(shared_address(queries_) + (s * call_.plan.rows + (halves_ ? 0 : 64 * group_)) * row_bytes);
         multiply_fence();
 #pragma unroll
         for (int step = 0; step < 4; ++step) {
@@ -225,8 +240,8 @@ class WideRowsReader {
     const int warp_ = uniform(static_cast<int>(threadIdx.x / 32 % 4));
     const int lane_ = static_cast<int>(threadIdx.x % 32);
     const bool halves_ = call_.plan.rows <= wide_rows_block / 2;
+    NormsOfTiles<Type> norms_;
     MaximaSender<Indexed, wide_rows_block> out_;
-    NormReader norms_;
     Unit unit_{-1, -1, -1};
     bool seen_ = false;
     const int slots_of_tile_ = slots_of_token(call_.params.dim);
@@ -244,9 +259,9 @@ __global__ void __launch_bounds__(tiled_threads(wide_rows_groups), 1)
     std::byte* slots = queries + slots_of_token(call.params.dim) * call.plan.rows * row_bytes;
     auto& control = *reinterpret_cast<Control*>(slots + call.stages * slot_bytes);
     if (threadIdx.x == 0) {
-        init_ring(control.ring, slots, call.stages, wide_rows_warps + (call.params.normalize ? norm_warps : 0));
+        init_ring(control.ring, slots, call.stages, wide_rows_warps);
         init_maxima(control.maxima, wide_rows_warps);
-        init_norms(control.norms, wide_rows_warps);
+        for (TileNorms& norms : control.norms) init_norms(norms, wide_rows_warps / wide_rows_groups);
         fence_barrier_init();
         prefetch_map(&arguments.tile);
         prefetch_map(&arguments.quarter);
@@ -260,8 +275,11 @@ __global__ void __launch_bounds__(tiled_threads(wide_rows_groups), 1)
         release_registers<Registers<wide_rows_groups>::others>();
         if (warp == wide_rows_warps) DocumentProducer(control.ring, arguments, 0, 1).run();
         if (warp == wide_rows_warps + 1) RowWriter<Indexed, wide_rows_block, true>(control.maxima, call).run();
-        if (warp > wide_rows_warps + 1 && call.params.normalize) {
-            NormWarp<Type>(control.norms, control.ring, call, warp - wide_rows_warps - 2).run();
+        if constexpr (may_be_far<Type>) {
+            const int far = warp - (wide_rows_warps + 2);
+            if (far >= 0 && call.params.normalize) {
+                look_after_far_tokens<Type>(control.norms[far], call, wide_rows_warps / wide_rows_groups);
+            }
         }
     }
 }

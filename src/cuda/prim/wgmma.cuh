@@ -13,12 +13,12 @@
 
 namespace rowmax::cuda {
 
-/// What wgmma needs to know about an operand that starts at `rows`.
-__device__ __forceinline__ std::uint64_t operand(const void* rows) {
+/// What wgmma needs to know about an operand that starts at an address of shared memory.
+__device__ __forceinline__ std::uint64_t operand(std::uint32_t address) {
     constexpr std::uint64_t swizzle_128 = std::uint64_t{1} << 62;
     constexpr std::uint64_t group_stride = std::uint64_t{1024 >> 4} << 32;
     constexpr std::uint64_t unused_stride = std::uint64_t{1} << 16;
-    return swizzle_128 | group_stride | unused_stride | ((shared_address(rows) & 0x3ffffU) >> 4);
+    return swizzle_128 | group_stride | unused_stride | ((address & 0x3ffffU) >> 4);
 }
 
 /// The same operand, `steps` steps of 16 elements further.
