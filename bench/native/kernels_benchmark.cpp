@@ -27,7 +27,15 @@ constexpr NamedShape shapes[] = {
     {"colpali", {1024, 4, 1024, 128}},
     {"short", {32, 400, 64, 96}},
     {"d768", {32, 20, 300, 768}},
-    {"one_query_token", {1, 200, 300, 128}},
+    {"one_query_token", {1, 1000, 300, 128}},
+    {"one_in_L2", {1, 2, 300, 128}},
+    {"2_query_tokens", {2, 60, 300, 128}},
+    {"4_query_tokens", {4, 60, 300, 128}},
+    {"6_query_tokens", {6, 60, 300, 128}},
+    {"8_query_tokens", {8, 60, 300, 128}},
+    {"16_query_tokens", {16, 60, 300, 128}},
+    {"20_query_tokens", {20, 60, 300, 128}},
+    {"24_query_tokens", {24, 60, 300, 128}},
 };
 
 void score(benchmark::State& state, const Kernel& row, Tokens::Shape shape, DType dtype) {

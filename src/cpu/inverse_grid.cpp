@@ -49,7 +49,7 @@ class Batches {
         sources_ = index.shape[static_cast<std::size_t>(batch)];
         stride_ = index.stride[static_cast<std::size_t>(batch)];
         for (int i = 0; i < batch; ++i) {
-            const auto at = static_cast<std::size_t>(batch_ndim - batch + i);
+            const auto at = static_cast<std::size_t>(batch_ndim - batch) + static_cast<std::size_t>(i);
             shape_[at] = index.shape[static_cast<std::size_t>(i)];
             strides_[at] = index.stride[static_cast<std::size_t>(i)];
         }

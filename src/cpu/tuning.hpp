@@ -19,6 +19,26 @@ constexpr int tail_rows(int rows) {
     return rows % 3 == 0 ? rows / 3 : rows / 2;
 }
 
+/// Query rows up to which lanes of document tokens take less time than a panel of one vector of query lanes.
+constexpr std::int64_t most_few_rows(std::int64_t lanes) {
+    return lanes / 2;
+}
+
+/// Which kernel takes how many of a block's query rows: panels of two vectors, and for what is left over another one,
+/// or one of a single vector, or the kernel of few rows.
+struct QuerySplit {
+    std::int64_t wide = 0;    ///< panels
+    std::int64_t narrow = 0;  ///< panels, at most 1
+    std::int64_t few = 0;     ///< rows
+};
+
+constexpr QuerySplit split_queries(std::int64_t rows, std::int64_t lanes) {
+    const std::int64_t wide = rows / (2 * lanes);
+    const std::int64_t left = rows % (2 * lanes);
+    if (left <= most_few_rows(lanes)) return {wide, 0, left};
+    return left <= lanes ? QuerySplit{wide, 1, 0} : QuerySplit{wide + 1, 0, 0};
+}
+
 /// Products added by one chain of multiply-adds, before its sum joins the tree: the same for every instruction set, or
 /// scores would differ. The longer the chain, the larger the rounding error and the fewer the extra additions: float32
 /// tokens have the tightest bound.

@@ -198,6 +198,33 @@ TEST_P(SamePairs, AsRangesOfOneBuffer) {
     });
 }
 
+// The first tokens of a query alone: which kernel takes how many of them changes no similarity and no winner.
+TEST_P(SamePairs, FewQueryTokens) {
+    for (const bool normalize : {false, true}) {
+        ScoreRequest whole = cross();
+        whole.options.normalize = normalize;
+        whole.q.tokens = items(q_, 0, 1);
+        for (const core::Kernel* row : rows_for(GetParam())) {
+            SCOPED_TRACE(row->name);
+            const Results truth = run(*row, core::make_problem(whole));
+            for (std::int64_t count = 1; count < lq; ++count) {
+                SCOPED_TRACE(count);
+                ScoreRequest few = whole;
+                few.q.tokens.shape[1] = count;
+                const Results got = run(*row, core::make_problem(few));
+                const Array scores_alone = run(*row, core::make_problem(few), Want::scores).scores;
+                EXPECT_TRUE(same_bits(got.scores, scores_alone));
+                for (std::int64_t i = 0; i < documents * count; ++i) {
+                    const auto at = static_cast<std::size_t>(i);
+                    const auto in_truth = static_cast<std::size_t>(i / count * lq + i % count);
+                    EXPECT_EQ(got.similarity[at], truth.similarity[in_truth]);
+                    EXPECT_EQ(got.index[at], truth.index[in_truth]);
+                }
+            }
+        }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Cpu, SamePairs, ::testing::ValuesIn(token_types),
                          [](const auto& chosen) { return std::string(name_of(chosen.param)); });
 

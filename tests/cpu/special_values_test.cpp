@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "cpu/sample.hpp"
@@ -11,6 +12,27 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 const double nan = std::numeric_limits<double>::quiet_NaN();
+
+/// Few query tokens take another kernel than many: the same tokens, again and again, find the same.
+void expect_same_in_a_long_query(const core::Kernel& row, ScoreRequest request, const std::vector<double>& q,
+                                 const Results& few) {
+    constexpr std::size_t times = 40;
+    std::vector<double> repeated;
+    for (std::size_t i = 0; i < times; ++i) repeated.insert(repeated.end(), q.begin(), q.end());
+    const std::int64_t dim = request.q.tokens.shape[1];
+    const Array queries(request.q.tokens.dtype, {static_cast<std::int64_t>(repeated.size()) / dim, dim}, repeated);
+    request.q.tokens = queries.view();
+    const Results many = run(row, core::make_problem(request));
+    const auto expect_repeated = [&](const Array& got, const Array& once) {
+        const std::size_t bytes = once.values().size() * size_of(once.view().dtype);
+        for (std::size_t i = 0; i < times; ++i) {
+            const auto* at = static_cast<const std::byte*>(got.view().data) + i * bytes;
+            EXPECT_EQ(std::memcmp(at, once.view().data, bytes), 0) << "repetition " << i;
+        }
+    };
+    expect_repeated(many.similarity, few.similarity);
+    expect_repeated(many.index, few.index);
+}
 
 /// Query tokens [lq, dim] against document tokens [ld, dim], on every row that takes the type.
 template <class Check>
@@ -25,7 +47,9 @@ void score_on_every_row(DType dtype, std::int64_t dim, const std::vector<double>
     const core::Problem problem = core::make_problem(request);
     for (const core::Kernel* row : rows_for(dtype)) {
         SCOPED_TRACE(row->name);
-        check(run(*row, problem));
+        const Results results = run(*row, problem);
+        check(results);
+        expect_same_in_a_long_query(*row, request, q, results);
     }
 }
 

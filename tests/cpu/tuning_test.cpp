@@ -16,11 +16,28 @@ TEST(Tuning, AccumulatorsFitTheRegisters) {
     for (const int registers : {16, 32}) {
         const int rows = tile_rows(registers);
         EXPECT_LE(2 * rows + 3, registers) << "two vectors of accumulators, two of queries, one of a document";
-        EXPECT_LE(rows, max_tile_rows);
+        EXPECT_LE(rows, row_padding);
         EXPECT_EQ(rows % tail_rows(rows), 0);
     }
     EXPECT_EQ(tile_rows(16), 6);
     EXPECT_EQ(tile_rows(32), 8);
+}
+
+TEST(Tuning, QueryRowsAreSplitWithoutLossAndWithOneStepAPanel) {
+    for (const std::int64_t lanes : {2, 4, 8, 16}) {
+        for (std::int64_t rows = 0; rows < 6 * lanes; ++rows) {
+            const QuerySplit split = split_queries(rows, lanes);
+            const std::int64_t panel_rows = (2 * split.wide + split.narrow) * lanes;
+            EXPECT_LE(split.few, most_few_rows(lanes));
+            EXPECT_LE(split.narrow, 1);
+            EXPECT_GE(panel_rows + split.few, rows);
+            EXPECT_TRUE(split.few == 0 || panel_rows + split.few == rows) << "few rows fill no lane with nothing";
+            EXPECT_LT(panel_rows - rows, lanes) << "no panel is mostly padding";
+        }
+    }
+    EXPECT_EQ(split_queries(1, 16).few, 1);
+    EXPECT_EQ(split_queries(33, 16).few, 1) << "32 tokens and one more";
+    EXPECT_EQ(split_queries(32, 16).wide, 1);
 }
 
 TEST(Tuning, BlocksAreWholeTilesAndFitTheCaches) {

@@ -6,6 +6,7 @@
 namespace rowmax::cpu {
 
 extern const TileOps scalar16_ops;
-constinit const TileOps scalar16_ops = make_ops<ScalarVec<float, 16>, ScalarVec<double, 8>, ScalarHalf>();
+constinit const TileOps scalar16_ops =
+    make_ops<ScalarVec<float, 16>, ScalarVec<double, 8>, ScalarHalf, ScalarVec<float, 8>, ScalarVec<double, 4>>();
 
 }  // namespace rowmax::cpu

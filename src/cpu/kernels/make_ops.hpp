@@ -1,29 +1,36 @@
 // Gathers the functions of one instruction set into the table that its file under inst/ exports.
 #pragma once
 
+#include "cpu/kernels/few.hpp"
 #include "cpu/kernels/rows.hpp"
 #include "cpu/kernels/tile.hpp"
 
 namespace rowmax::cpu {
 namespace {
 
-template <class Vec>
+/// `Few`: the vectors of the kernel for few query rows.
+template <class Vec, class Few>
 constexpr TypedOps<typename Vec::Value> typed_ops() {
+    static_assert(Few::lanes <= row_padding && tile_rows(Vec::registers) <= row_padding);
     TypedOps<typename Vec::Value> ops;
     ops.lanes = Vec::lanes;
     ops.tile_rows = tile_rows(Vec::registers);
+    ops.few_lanes = Few::lanes;
     ops.fold_wide = &fold<Vec, 2>;
     ops.fold_narrow = &fold<Vec, 1>;
+    ops.fold_few = &fold_few<PlainRows<Few>, most_few_rows(Vec::lanes)>;
     ops.sum_squares = &sum_squares<Vec>;
     ops.add_scaled = &add_scaled<Vec>;
     return ops;
 }
 
-template <class F32, class F64, class Half>
+template <class F32, class F64, class Half, class FewF32 = F32, class FewF64 = F64, class FewHalf = Half>
 constexpr TileOps make_ops() {
     TileOps ops;
-    ops.f32 = typed_ops<F32>();
-    ops.f64 = typed_ops<F64>();
+    ops.f32 = typed_ops<F32, FewF32>();
+    ops.f64 = typed_ops<F64, FewF64>();
+    ops.fold_few_f16 = &fold_few<F16Rows<FewF32, FewHalf>, most_few_rows(F32::lanes)>;
+    ops.fold_few_bf16 = &fold_few<Bf16Rows<FewF32, FewHalf>, most_few_rows(F32::lanes)>;
     ops.widen_f16 = &widen_f16<Half>;
     ops.widen_bf16 = &widen_bf16<Half>;
     return ops;

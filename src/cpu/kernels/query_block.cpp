@@ -41,19 +41,18 @@ void QueryBlock<Value>::add(const core::Params& params, std::int64_t query, std:
 template <class Value>
 void QueryBlock<Value>::pack(const TileOps& ops, const core::Params& params) {
     const std::int64_t vector = typed<Value>(ops).lanes;
-    const std::int64_t left = rows() % (2 * vector);
-    narrow_ = left > 0 && left <= vector ? 1 : 0;
-    wide_ = rows() / (2 * vector) + (left > vector ? 1 : 0);
-    lanes_ = (2 * wide_ + narrow_) * vector;
+    split_ = split_queries(rows(), vector);
+    panel_lanes_ = (2 * split_.wide + split_.narrow) * vector;
     scaled_ = params.normalize;
-    if (scaled_) scales_.reserve(lanes_);
-    Value* panel = panels_.reserve(lanes_ * params.dim);
-    for (std::int64_t first = 0; first < lanes_;) {
-        const std::int64_t lanes = std::min(2 * vector, lanes_ - first);
-        pack_panel(ops, params, panel, first, lanes);
-        panel += lanes * params.dim;
-        first += lanes;
+    if (scaled_) scales_.reserve(lanes());
+    Value* panel = panels_.reserve(lanes() * params.dim);
+    for (std::int64_t first = 0; first < panel_lanes_;) {
+        const std::int64_t width = std::min(2 * vector, panel_lanes_ - first);
+        pack_panel(ops, params, panel, first, width);
+        panel += width * params.dim;
+        first += width;
     }
+    if (split_.few > 0) pack_panel(ops, params, panel, panel_lanes_, split_.few);
 }
 
 template <class Value>

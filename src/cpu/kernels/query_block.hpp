@@ -2,8 +2,8 @@
 //
 //   queries            positions 0 1 2 3 | 0 1 2        x: hidden
 //                                a b x c | d x e
-//   lanes                        a b c d e 0 0 0        panels of two vectors, the last perhaps of one
-//   panel                        [dim][lanes]           element k of every lane side by side
+//   lanes                        a b c d e 0 0 0        panels of two vectors, the last perhaps of one; a few rows
+//   panel                        [dim][lanes]           element k of every lane side by side     left over: no padding
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "cpu/kernels/buffer.hpp"
 #include "cpu/kernels/row_values.hpp"
 #include "cpu/kernels/tile_ops.hpp"
+#include "cpu/tuning.hpp"
 
 namespace rowmax::cpu {
 
@@ -42,10 +43,11 @@ class QueryBlock {
     /// Inverse norm of a lane's token; null without `normalize`.
     [[nodiscard]] const Value* scales() const { return scaled_ ? scales_.data() : nullptr; }
     [[nodiscard]] const Value* panels() const { return panels_.data(); }
-    [[nodiscard]] std::int64_t wide_panels() const { return wide_; }
-    [[nodiscard]] std::int64_t narrow_panels() const { return narrow_; }
-    /// Lanes of all panels.
-    [[nodiscard]] std::int64_t lanes() const { return lanes_; }
+    /// Wide panels, then narrow ones, then the panel of the few rows that need no whole vector.
+    [[nodiscard]] const QuerySplit& split() const { return split_; }
+    /// Lanes of wide and narrow panels; those of the few rows follow.
+    [[nodiscard]] std::int64_t panel_lanes() const { return panel_lanes_; }
+    [[nodiscard]] std::int64_t lanes() const { return panel_lanes_ + split_.few; }
 
   private:
     void clear();
@@ -60,9 +62,8 @@ class QueryBlock {
     Buffer<Value> panels_;
     Buffer<Value> scratch_;
     bool scaled_ = false;
-    std::int64_t wide_ = 0;
-    std::int64_t narrow_ = 0;
-    std::int64_t lanes_ = 0;
+    QuerySplit split_;
+    std::int64_t panel_lanes_ = 0;
 };
 
 }  // namespace rowmax::cpu

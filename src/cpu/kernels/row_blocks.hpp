@@ -1,6 +1,7 @@
 // The kept rows of a list of documents, block by block, in the form that the tile kernel takes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/params.hpp"
@@ -11,7 +12,7 @@ namespace rowmax::cpu {
 
 /// Rows of one document; hidden tokens are not among them.
 struct RowBlock {
-    static constexpr std::int64_t most_rows = most_block_rows + max_tile_rows;
+    static constexpr std::int64_t most_rows = most_block_rows + row_padding;
     const std::byte* rows[most_rows];  ///< in the storage
     std::int32_t tokens[most_rows];
     std::int64_t count = 0;
@@ -21,7 +22,7 @@ struct RowBlock {
 
     /// Repeats the last row up to whole tiles: repetition changes no maximum.
     void pad() {
-        for (std::int64_t i = count; i < count + max_tile_rows; ++i) {
+        for (std::int64_t i = count; i < count + row_padding; ++i) {
             rows[i] = rows[count - 1];
             tokens[i] = tokens[count - 1];
         }
@@ -86,10 +87,12 @@ class RowBlocks {
 
     void take_all(RowBlock& block, std::int64_t size) {
         const std::byte* row = segment_.data + token_ * documents_.row_stride;
-        for (; block.count < size && token_ < end_; ++token_, row += documents_.row_stride) {
-            block.tokens[block.count] = static_cast<std::int32_t>(token_);
-            block.rows[block.count++] = row;
-        }
+        const auto token = static_cast<std::int32_t>(token_);
+        const std::int64_t count = std::min(size, end_ - token_);
+        for (std::int64_t i = 0; i < count; ++i) block.rows[i] = row + i * documents_.row_stride;
+        for (std::int64_t i = 0; i < count; ++i) block.tokens[i] = token + static_cast<std::int32_t>(i);
+        block.count = count;
+        token_ += count;
     }
 
     void take_kept(RowBlock& block, std::int64_t size) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "core/parallel.hpp"
@@ -13,6 +14,7 @@
 #include "cpu/kernels/row_blocks.hpp"
 #include "cpu/kernels/row_values.hpp"
 #include "cpu/kernels/schedule.hpp"
+#include "cpu/kernels/spread_maxima.hpp"
 #include "cpu/tuning.hpp"
 
 namespace rowmax::cpu {
@@ -26,6 +28,7 @@ struct Workspace {
     std::int64_t loaded[4] = {-1, -1, -1, -1};  ///< call, first query, last query, first position
     Buffer<Value> best;
     Buffer<Index<Value>> index;
+    SpreadMaxima<Value> spread;
     Buffer<Value> rows;    ///< widened or scaled document rows
     Buffer<Value> scales;  ///< their inverse norms
     Buffer<double> totals;
@@ -90,8 +93,8 @@ class ScoreCall {
           params_(params),
           writer_(params, outputs),
           indexed_(outputs.index != nullptr),
-          schedule_(params, query_rows(params.dim, sizeof(Value), 2 * typed_.lanes)),
-          block_rows_(block_rows(params.dim, sizeof(Value), typed_.tile_rows)) {}
+          spread_tokens_(indexed_ || outputs.similarity != nullptr),
+          schedule_(params, query_rows(params.dim, sizeof(Value), 2 * typed_.lanes)) {}
 
     void run() {
         if (schedule_.parts() > 1) {
@@ -162,8 +165,9 @@ class ScoreCall {
     template <class Deliver>
     void scan(Work& work, const Span& span, std::int64_t part, std::int64_t parts, Deliver deliver) {
         const auto document = [&](std::int64_t item) { return schedule_.document(span.unit + item); };
-        RowBlocks blocks(params_.d, document, span.count, {block_rows_, typed_.tile_rows}, part, parts);
-        Maxima<Value> maxima = reserve(work);
+        const BlockShape shape = shape_for(work.queries);
+        RowBlocks blocks(params_.d, document, span.count, shape, part, parts);
+        Maxima<Value> maxima = reserve(work, shape);
         RowBlock* now = &work.blocks[0];
         RowBlock* next = &work.blocks[1];
         bool more = blocks.next(*now);
@@ -172,47 +176,75 @@ class ScoreCall {
             if (now->first) reset(work, maxima);
             if (now->count > 0) {
                 if (maxima.first_kept < 0) maxima.first_kept = now->tokens[0];
-                fold_block(work, *now, more && next->count > 0 ? next : nullptr, maxima);
+                fold_block(work, *now, more && next->count > 0 ? next : nullptr, shape.tile_rows, maxima);
             }
-            if (now->last) deliver(now->item, maxima);
+            if (now->last) {
+                work.spread.gather(maxima, work.queries.panel_lanes());
+                deliver(now->item, maxima);
+            }
             std::swap(now, next);
         }
     }
 
-    Maxima<Value> reserve(Work& work) {
+    static bool few_alone(const QueryBlock<Value>& queries) { return queries.panel_lanes() == 0; }
+
+    /// The kernel of few query rows takes 16-bit rows as they are, unless others or norms need them widened anyway.
+    using Fold = void (*)(const FoldArgs<Value>&);
+    [[nodiscard]] Fold few_kernel(const QueryBlock<Value>& queries) const {
+        if constexpr (std::is_same_v<Value, float>) {
+            if (few_alone(queries) && !params_.normalize) {
+                if (params_.dtype == DType::f16) return ops_.fold_few_f16;
+                if (params_.dtype == DType::bf16) return ops_.fold_few_bf16;
+            }
+        }
+        return typed_.fold_few;
+    }
+
+    /// Blocks of whole tiles of the kernel that takes most of the work.
+    BlockShape shape_for(const QueryBlock<Value>& queries) const {
+        const std::int64_t tile = few_alone(queries) ? typed_.few_lanes : typed_.tile_rows;
+        return {block_rows(params_.dim, sizeof(Value), tile), tile};
+    }
+
+    Maxima<Value> reserve(Work& work, BlockShape shape) {
         const std::int64_t lanes = std::max<std::int64_t>(work.queries.lanes(), 1);
-        if (is_half(params_.dtype) || params_.normalize) work.rows.reserve((block_rows_ + max_tile_rows) * params_.dim);
+        if (is_half(params_.dtype) || params_.normalize) work.rows.reserve(shape.most_rows * params_.dim);
         if (params_.normalize) work.scales.reserve(RowBlock::most_rows);
+        work.spread.reserve(work.queries.split().few, typed_.few_lanes, spread_tokens_);
         return {work.best.reserve(lanes), indexed_ ? work.index.reserve(lanes) : nullptr, -1};
     }
 
-    void reset(const Work& work, Maxima<Value>& maxima) const {
+    void reset(Work& work, Maxima<Value>& maxima) const {
+        work.spread.reset();
         std::fill_n(maxima.best, work.queries.lanes(), -std::numeric_limits<Value>::infinity());
         if (maxima.index != nullptr) std::fill_n(maxima.index, work.queries.lanes(), Index<Value>{-1});
         maxima.first_kept = -1;
     }
 
-    void fold_block(Work& work, const RowBlock& block, const RowBlock* next, const Maxima<Value>& maxima) {
+    void fold_block(Work& work, const RowBlock& block, const RowBlock* next, std::int64_t tile_rows,
+                    const Maxima<Value>& maxima) {
         const std::byte* ready[RowBlock::most_rows];
         FoldArgs<Value> args;
         args.dim = params_.dim;
         args.run = run_length(static_cast<std::int64_t>(size_of(params_.dtype)));
-        args.rows = prepare(work, block, ready);
+        const bool raw = few_alone(work.queries) && !params_.normalize;
+        args.rows = raw ? block.rows : prepare(work, block, ready);
         args.scales = params_.normalize ? work.scales.data() : nullptr;
         args.tokens = block.tokens;
         args.row_count = block.count;
-        if (next != nullptr) fetch_meanwhile(*next, args);
+        if (next != nullptr) fetch_meanwhile(*next, tile_rows, args);
         fold_panels(work.queries, args, maxima);
+        if (work.queries.split().few > 0) fold_few(work, args);
     }
 
     /// Has the next block's memory fetched while this one is computed: in the order of addresses, which the memory
     /// system likes best; not where most of what lies between its first and last row is something else.
-    void fetch_meanwhile(const RowBlock& next, FoldArgs<Value>& args) const {
+    void fetch_meanwhile(const RowBlock& next, std::int64_t tile_rows, FoldArgs<Value>& args) const {
         constexpr std::int64_t line = 64;
         const std::int64_t row_bytes = params_.dim * static_cast<std::int64_t>(size_of(params_.dtype));
         const std::int64_t span = next.rows[next.count - 1] - next.rows[0] + row_bytes;
         if (span < row_bytes || span > 2 * next.count * row_bytes) return;
-        const std::int64_t tiles = (args.row_count + typed_.tile_rows - 1) / typed_.tile_rows;
+        const std::int64_t tiles = (args.row_count + tile_rows - 1) / tile_rows;
         const std::int64_t runs = tiles * ((args.dim + args.run - 1) / args.run);
         args.ahead = next.rows[0];
         args.ahead_lines = ((span / line + runs) / runs + 3) / 4 * 4;
@@ -222,9 +254,9 @@ class ScoreCall {
         args.panels = queries.panels();
         args.best = maxima.best;
         args.index = maxima.index;
-        args.panel_count = queries.wide_panels();
+        args.panel_count = queries.split().wide;
         if (args.panel_count > 0) typed_.fold_wide(args);
-        if (queries.narrow_panels() == 0) return;
+        if (queries.split().narrow == 0) return;
         const std::int64_t lanes = args.panel_count * 2 * typed_.lanes;
         if (args.panel_count > 0) args.ahead = nullptr;
         args.panels += lanes * args.dim;
@@ -232,6 +264,16 @@ class ScoreCall {
         if (args.index != nullptr) args.index += lanes;
         args.panel_count = 1;
         typed_.fold_narrow(args);
+    }
+
+    void fold_few(Work& work, FoldArgs<Value>& args) const {
+        const std::int64_t lanes = work.queries.panel_lanes();
+        if (lanes > 0) args.ahead = nullptr;
+        args.panels = work.queries.panels() + lanes * args.dim;
+        args.best = work.spread.best();
+        args.index = work.spread.index();
+        args.panel_count = work.queries.split().few;
+        few_kernel(work.queries)(args);
     }
 
     /// The rows of a block as Values, and with `normalize` their inverse norms.
@@ -242,7 +284,7 @@ class ScoreCall {
             ready[r] = widened(ops_, params_.dtype, block.rows[r], scratch, params_.dim);
             if (params_.normalize) work.scales[r] = inverse_norm(ops_, ready[r], scratch, params_.dim);
         }
-        for (std::int64_t r = block.count; r < block.count + max_tile_rows; ++r) {
+        for (std::int64_t r = block.count; r < block.count + row_padding; ++r) {
             ready[r] = ready[block.count - 1];
             if (params_.normalize) work.scales[r] = work.scales[block.count - 1];
         }
@@ -279,8 +321,8 @@ class ScoreCall {
     const core::Params& params_;
     ResultWriter<Value> writer_;
     bool indexed_;
+    bool spread_tokens_;  ///< similarities are wanted as well: the sign of a zero is that of the first
     Schedule schedule_;
-    std::int64_t block_rows_;
     std::int64_t call_ = new_call_number();
     std::unique_ptr<PartialMaxima<Value>> partial_;
 };

@@ -98,22 +98,26 @@ ROWMAX_INLINE void run_chain(Tile<Vec, V, R>& tile, const typename Vec::Value*& 
     for (; length > 0; --length) multiply_steps<1, false>(tile, panel, k);
 }
 
-/// Joins the sums of chain number `chain` with the tree.
+/// Adds what waits at `level`, to the left of the tile's sums.
 template <class Vec, int V, int R>
-ROWMAX_INLINE void join_tree(Tile<Vec, V, R>& tile, Waiting<Vec, V, R>& waiting, std::int64_t chain, bool last) {
-    const auto add_level = [&](int level) ROWMAX_FLATTEN {
-        tile.each([&](auto r, auto v) ROWMAX_FLATTEN {
-            tile.sum[r][v] = Vec::add(Vec::load(waiting.at[level][r][v]), tile.sum[r][v]);
-        });
-    };
-    int level = 0;
-    for (; ((chain >> level) & 1) != 0; ++level) add_level(level);
-    if (!last) {
-        tile.each([&](auto r, auto v) ROWMAX_FLATTEN { Vec::store(waiting.at[level][r][v], tile.sum[r][v]); });
-    } else {
-        for (; (chain >> level) != 0; ++level) {
-            if (((chain >> level) & 1) != 0) add_level(level);
-        }
+ROWMAX_INLINE void add_waiting(Tile<Vec, V, R>& tile, const Waiting<Vec, V, R>& waiting, int level) {
+    tile.each([&](auto r, auto v)
+                  ROWMAX_FLATTEN { tile.sum[r][v] = Vec::add(Vec::load(waiting.at[level][r][v]), tile.sum[r][v]); });
+}
+
+template <class Vec, int V, int R>
+ROWMAX_INLINE void wait_at(const Tile<Vec, V, R>& tile, Waiting<Vec, V, R>& waiting, int level) {
+    tile.each([&](auto r, auto v) ROWMAX_FLATTEN { Vec::store(waiting.at[level][r][v], tile.sum[r][v]); });
+}
+
+/// Joins the sums of chain number `chain`, already joined below `level`, with the tree.
+template <class Vec, int V, int R>
+ROWMAX_INLINE void join_tree(Tile<Vec, V, R>& tile, Waiting<Vec, V, R>& waiting, std::int64_t chain, bool last,
+                             int level = 0) {
+    for (; ((chain >> level) & 1) != 0; ++level) add_waiting(tile, waiting, level);
+    if (!last) return wait_at(tile, waiting, level);
+    for (; (chain >> level) != 0; ++level) {
+        if (((chain >> level) & 1) != 0) add_waiting(tile, waiting, level);
     }
 }
 
@@ -133,16 +137,17 @@ ROWMAX_INLINE bool all_ordered(const Tile<Vec, V, R>& tile) {
     return Vec::all(mask);
 }
 
-/// best = max(best, sums), the earlier row among equals; with the token that gave it when index is not null.
-template <class Vec, int V, int R>
-ROWMAX_INLINE void fold_ordered(const Tile<Vec, V, R>& tile, const std::int32_t* tokens, typename Vec::Value* best,
+/// best = max(best, sums), the earlier row among equals; with the token that gave it when index is not null. token(r)
+/// gives the tokens of the lanes of row r.
+template <class Vec, int V, int R, class TokenOf>
+ROWMAX_INLINE void fold_ordered(const Tile<Vec, V, R>& tile, TokenOf token, typename Vec::Value* best,
                                 typename Vec::IndexValue* index) {
     unroll<0, V>([&](auto v) ROWMAX_FLATTEN {
         auto m = Vec::load(best + v * Vec::lanes);
         if (index != nullptr) {
             auto at = Vec::load_index(index + v * Vec::lanes);
             unroll<0, R>([&](auto r) ROWMAX_FLATTEN {
-                at = Vec::select_index(Vec::greater(tile.sum[r][v], m), Vec::broadcast_index(tokens[r]), at);
+                at = Vec::select_index(Vec::greater(tile.sum[r][v], m), token(r), at);
                 m = Vec::max(tile.sum[r][v], m);
             });
             Vec::store_index(index + v * Vec::lanes, at);
@@ -154,8 +159,8 @@ ROWMAX_INLINE void fold_ordered(const Tile<Vec, V, R>& tile, const std::int32_t*
 }
 
 /// The same where a NaN is among the sums: the first NaN wins and stays.
-template <class Vec, int V, int R>
-ROWMAX_INLINE void fold_any(const Tile<Vec, V, R>& tile, const std::int32_t* tokens, typename Vec::Value* best,
+template <class Vec, int V, int R, class TokenOf>
+ROWMAX_INLINE void fold_any(const Tile<Vec, V, R>& tile, TokenOf token, typename Vec::Value* best,
                             typename Vec::IndexValue* index) {
     unroll<0, V>([&](auto v) ROWMAX_FLATTEN {
         auto m = Vec::load(best + v * Vec::lanes);
@@ -164,11 +169,21 @@ ROWMAX_INLINE void fold_any(const Tile<Vec, V, R>& tile, const std::int32_t* tok
             m = Vec::select(wins, tile.sum[r][v], m);
             if (index != nullptr) {
                 auto* at = index + v * Vec::lanes;
-                Vec::store_index(at, Vec::select_index(wins, Vec::broadcast_index(tokens[r]), Vec::load_index(at)));
+                Vec::store_index(at, Vec::select_index(wins, token(r), Vec::load_index(at)));
             }
         });
         Vec::store(best + v * Vec::lanes, m);
     });
+}
+
+template <class Vec, int V, int R, class TokenOf>
+ROWMAX_INLINE void fold_maxima(const Tile<Vec, V, R>& tile, TokenOf token, typename Vec::Value* best,
+                               typename Vec::IndexValue* index) {
+    if (all_ordered(tile)) {
+        fold_ordered(tile, token, best, index);
+    } else {
+        fold_any(tile, token, best, index);
+    }
 }
 
 template <class Vec, int V, int R>
@@ -194,13 +209,11 @@ inline void fold_tile(const FoldArgs<typename Vec::Value>& args, std::int64_t pa
             unroll<0, V>([&](auto v) ROWMAX_FLATTEN { tile.sum[r][v] = Vec::mul(tile.sum[r][v], scale); });
         });
     }
-    auto* best = args.best + panel_number * TileOf::lanes;
-    auto* index = args.index == nullptr ? nullptr : args.index + panel_number * TileOf::lanes;
-    if (all_ordered(tile)) {
-        fold_ordered(tile, args.tokens + first, best, index);
-    } else {
-        fold_any(tile, args.tokens + first, best, index);
-    }
+    const std::int32_t* tokens = args.tokens + first;
+    fold_maxima(
+        tile, [=](int r) ROWMAX_FLATTEN { return Vec::broadcast_index(tokens[r]); },
+        args.best + panel_number * TileOf::lanes,
+        args.index == nullptr ? nullptr : args.index + panel_number * TileOf::lanes);
 }
 
 /// Every panel against every row: tiles of full height, then lower ones for what is left.

@@ -19,14 +19,16 @@ struct IndexOf<double> {
 template <class Value>
 using Index = typename IndexOf<Value>::type;
 
-/// No tile is taller; row lists are padded to a multiple of the tile's rows, by less than this.
-inline constexpr std::int64_t max_tile_rows = 8;
+/// No kernel takes more rows at a time; row lists are padded to a multiple of what it takes, by less than this.
+inline constexpr std::int64_t row_padding = 8;
 
 /// Document rows against packed query panels: best[lane] = max(best[lane], max over rows of <query lane, row>).
+/// For the kernel of few query rows, lanes are those of the document rows: its panel is [dim][query rows], its maxima
+/// [query rows][few_lanes].
 template <class Value>
 struct FoldArgs {
     const Value* panels = nullptr;  ///< [panel_count][dim][lanes], zero where a lane holds no query token
-    std::int64_t panel_count = 0;
+    std::int64_t panel_count = 0;   ///< few: query rows
     std::int64_t dim = 0;
     std::int64_t run = 0;                    ///< products that one chain of multiply-adds takes
     const std::byte* const* rows = nullptr;  ///< of Value, any alignment; `padding` repeats the last
@@ -43,8 +45,10 @@ template <class Value>
 struct TypedOps {
     std::int64_t lanes = 0;      ///< of one vector; a wide panel has two vectors, a narrow one has one
     std::int64_t tile_rows = 0;  ///< document rows that one tile takes
+    std::int64_t few_lanes = 0;  ///< document rows that fold_few takes at a time
     void (*fold_wide)(const FoldArgs<Value>&) = nullptr;
     void (*fold_narrow)(const FoldArgs<Value>&) = nullptr;
+    void (*fold_few)(const FoldArgs<Value>&) = nullptr;
     /// Sum of squares of a row, in an order that does not depend on the instruction set.
     double (*sum_squares)(const std::byte* row, std::int64_t dim) = nullptr;
     /// sum[k] += factor * row[k]
@@ -54,6 +58,9 @@ struct TypedOps {
 struct TileOps {
     TypedOps<float> f32;
     TypedOps<double> f64;
+    /// fold_few over rows of 16-bit elements.
+    void (*fold_few_f16)(const FoldArgs<float>&) = nullptr;
+    void (*fold_few_bf16)(const FoldArgs<float>&) = nullptr;
     void (*widen_f16)(const std::byte* row, float* to, std::int64_t dim) = nullptr;
     void (*widen_bf16)(const std::byte* row, float* to, std::int64_t dim) = nullptr;
 };

@@ -33,7 +33,7 @@ std::string missing_avx2() {
 }
 
 std::string missing_avx512() {
-    std::string list;
+    std::string list = missing_avx2();
     add(list, __builtin_cpu_supports("avx512f") != 0, "avx512f");
     add(list, __builtin_cpu_supports("avx512dq") != 0, "avx512dq");
     return list;

@@ -18,7 +18,8 @@ struct Constant {
 
 /// The same number, but the compiler cannot know: loads that use it stay behind this point, where hoisted ones would
 /// take the registers of accumulators.
-ROWMAX_INLINE std::int64_t opaque(std::int64_t k) {
+template <class T>
+ROWMAX_INLINE T opaque(T k) {
     asm volatile("" : "+r"(k));
     return k;
 }

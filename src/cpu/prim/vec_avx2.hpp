@@ -42,6 +42,21 @@ struct Avx2F32 {
     }
     static ROWMAX_INLINE Reg max(Reg a, Reg b) { return _mm256_max_ps(a, b); }  // vmaxps: b when equal or NaN
 
+    /// 16 bytes from each of at(0) and at(1).
+    template <class At>
+    static ROWMAX_INLINE Reg load_chunks(At at) {  // vmovups, vinsertf128
+        return _mm256_insertf128_ps(_mm256_castps128_ps256(chunk(at(0))), chunk(at(1)), 1);
+    }
+    static ROWMAX_INLINE __m128 chunk(const std::byte* p) { return _mm_loadu_ps(reinterpret_cast<const float*>(p)); }
+    static ROWMAX_INLINE Reg unpack_low(Reg a, Reg b) { return _mm256_unpacklo_ps(a, b); }   // vunpcklps
+    static ROWMAX_INLINE Reg unpack_high(Reg a, Reg b) { return _mm256_unpackhi_ps(a, b); }  // vunpckhps
+    static ROWMAX_INLINE Reg unpack_low_pairs(Reg a, Reg b) {                                // vunpcklpd
+        return _mm256_castpd_ps(_mm256_unpacklo_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)));
+    }
+    static ROWMAX_INLINE Reg unpack_high_pairs(Reg a, Reg b) {  // vunpckhpd
+        return _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b)));
+    }
+
     static ROWMAX_INLINE Mask ordered(Reg a, Reg b) { return _mm256_cmp_ps(a, b, _CMP_ORD_Q); }          // vcmpps
     static ROWMAX_INLINE Mask greater(Reg a, Reg b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }          // vcmpps
     static ROWMAX_INLINE Mask not_less_equal(Reg a, Reg b) { return _mm256_cmp_ps(a, b, _CMP_NLE_UQ); }  // vcmpps
@@ -55,6 +70,7 @@ struct Avx2F32 {
     static ROWMAX_INLINE void store_index(std::int32_t* p, IndexReg a) {  // vmovdqu
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a);
     }
+    static ROWMAX_INLINE IndexReg load_tokens(const std::int32_t* p) { return load_index(p); }      // vmovdqu
     static ROWMAX_INLINE IndexReg broadcast_index(std::int32_t x) { return _mm256_set1_epi32(x); }  // vpbroadcastd
     static ROWMAX_INLINE IndexReg select_index(Mask m, IndexReg yes, IndexReg no) {                 // vpblendvb
         return _mm256_blendv_epi8(no, yes, _mm256_castps_si256(m));
@@ -93,6 +109,15 @@ struct Avx2F64 {
     }
     static ROWMAX_INLINE Reg max(Reg a, Reg b) { return _mm256_max_pd(a, b); }  // vmaxpd: b when equal or NaN
 
+    /// 16 bytes from each of at(0) and at(1).
+    template <class At>
+    static ROWMAX_INLINE Reg load_chunks(At at) {  // vmovupd, vinsertf128
+        return _mm256_insertf128_pd(_mm256_castpd128_pd256(chunk(at(0))), chunk(at(1)), 1);
+    }
+    static ROWMAX_INLINE __m128d chunk(const std::byte* p) { return _mm_loadu_pd(reinterpret_cast<const double*>(p)); }
+    static ROWMAX_INLINE Reg unpack_low(Reg a, Reg b) { return _mm256_unpacklo_pd(a, b); }   // vunpcklpd
+    static ROWMAX_INLINE Reg unpack_high(Reg a, Reg b) { return _mm256_unpackhi_pd(a, b); }  // vunpckhpd
+
     static ROWMAX_INLINE Mask ordered(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_ORD_Q); }          // vcmppd
     static ROWMAX_INLINE Mask greater(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_GT_OQ); }          // vcmppd
     static ROWMAX_INLINE Mask not_less_equal(Reg a, Reg b) { return _mm256_cmp_pd(a, b, _CMP_NLE_UQ); }  // vcmppd
@@ -106,6 +131,9 @@ struct Avx2F64 {
     static ROWMAX_INLINE void store_index(std::int64_t* p, IndexReg a) {  // vmovdqu
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a);
     }
+    static ROWMAX_INLINE IndexReg load_tokens(const std::int32_t* p) {  // vpmovsxdq
+        return _mm256_cvtepi32_epi64(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    }
     static ROWMAX_INLINE IndexReg broadcast_index(std::int32_t x) { return _mm256_set1_epi64x(x); }  // vpbroadcastq
     static ROWMAX_INLINE IndexReg select_index(Mask m, IndexReg yes, IndexReg no) {                  // vpblendvb
         return _mm256_blendv_epi8(no, yes, _mm256_castpd_si256(m));
@@ -116,6 +144,19 @@ struct Avx2Half {
     static constexpr int step = 8;
     static ROWMAX_INLINE __m128i load(const std::byte* p) {  // vmovdqu
         return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    }
+    /// 8 bytes from each of at(0) and at(1), as floats.
+    template <class Vec, class At, class One>
+    static ROWMAX_INLINE __m256 load_chunks_f16(At at, One) {  // vmovq, vmovhps, vcvtph2ps
+        return _mm256_cvtph_ps(two(at(0), at(1)));
+    }
+    template <class Vec, class At, class One>
+    static ROWMAX_INLINE __m256 load_chunks_bf16(At at, One) {  // vmovq, vmovhps, vpmovzxwd, vpslld
+        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(two(at(0), at(1))), 16));
+    }
+    static ROWMAX_INLINE __m128i two(const std::byte* a, const std::byte* b) {
+        const __m128i low = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(a));
+        return _mm_castps_si128(_mm_loadh_pi(_mm_castsi128_ps(low), reinterpret_cast<const __m64*>(b)));
     }
     static ROWMAX_INLINE void widen_f16(const std::byte* p, float* to) {  // vcvtph2ps
         _mm256_storeu_ps(to, _mm256_cvtph_ps(load(p)));

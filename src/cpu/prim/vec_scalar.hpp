@@ -71,6 +71,27 @@ struct ScalarVec {
         return each<Reg>([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
     }
 
+    // 16 bytes at a time, as the unpack instructions work.
+    static constexpr int chunk = 16 / int{sizeof(T)};
+    template <class At>
+    static Reg load_chunks(At at) {
+        Reg all;
+        for (int i = 0; i < Lanes / chunk; ++i) std::memcpy(all.v + i * chunk, at(i), 16);
+        return all;
+    }
+    static Reg unpack_low(Reg a, Reg b) { return unpack<1>(a, b, 0); }
+    static Reg unpack_high(Reg a, Reg b) { return unpack<1>(a, b, chunk / 2); }
+    static Reg unpack_low_pairs(Reg a, Reg b) { return unpack<2>(a, b, 0); }
+    static Reg unpack_high_pairs(Reg a, Reg b) { return unpack<2>(a, b, chunk / 2); }
+    /// Takes `Size` elements of a and of b in turn, from `half` of every chunk on.
+    template <int Size>
+    static Reg unpack(Reg a, Reg b, int half) {
+        return each<Reg>([&](int i) {
+            const int from = i / chunk * chunk + half + i % chunk / (2 * Size) * Size + i % Size;
+            return i % (2 * Size) < Size ? a.v[from] : b.v[from];
+        });
+    }
+
     static Mask ordered(Reg a, Reg b) {
         return each<Mask>([&](int i) { return a.v[i] == a.v[i] && b.v[i] == b.v[i]; });
     }
@@ -96,6 +117,9 @@ struct ScalarVec {
         return each<IndexReg>([=](int i) { return p[i]; });
     }
     static void store_index(IndexValue* p, IndexReg a) { std::memcpy(p, a.v, sizeof(a.v)); }
+    static IndexReg load_tokens(const std::int32_t* p) {
+        return each<IndexReg>([=](int i) { return IndexValue{p[i]}; });
+    }
     static IndexReg broadcast_index(std::int32_t x) {
         return each<IndexReg>([=](int) { return IndexValue{x}; });
     }
@@ -107,6 +131,16 @@ struct ScalarVec {
 /// No conversion of several at once: rows.hpp converts one by one.
 struct ScalarHalf {
     static constexpr int step = INT32_MAX;
+    /// Four elements from each of at(0), at(1) ..., by `one`.
+    template <class Vec, class At, class One>
+    static typename Vec::Reg load_chunks_f16(At at, One one) {
+        return Vec::template each<typename Vec::Reg>(
+            [&](int i) { return one(load_scalar<std::uint16_t>(at(i / 4) + 2 * (i % 4))); });
+    }
+    template <class Vec, class At, class One>
+    static typename Vec::Reg load_chunks_bf16(At at, One one) {
+        return load_chunks_f16<Vec>(at, one);
+    }
     static void widen_f16(const std::byte*, float*) {}
     static void widen_bf16(const std::byte*, float*) {}
 };
