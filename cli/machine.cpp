@@ -12,8 +12,6 @@
 #include "io/output_file.hpp"
 #include "rowmax/error.hpp"
 
-extern char** environ;
-
 namespace rowmax::cli {
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "core/parallel.hpp"
 #include "cpu/sample.hpp"
@@ -19,7 +20,7 @@ double milliseconds(Clock::duration time) {
 
 double quantile(std::vector<double> values, double q) {
     std::sort(values.begin(), values.end());
-    return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
+    return values[static_cast<std::size_t>(std::lround(q * static_cast<double>(values.size() - 1)))];
 }
 
 double peak(int threads) {

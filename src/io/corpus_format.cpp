@@ -125,7 +125,7 @@ CorpusHeader decode_counts(const RawHeader& raw, const std::string& where) {
 
 std::string section_name(const RawSection& raw, const std::string& where) {
     const std::string_view field(raw.name, sizeof(raw.name));
-    const std::string name(field.substr(0, field.find('\0')));
+    std::string name(field.substr(0, field.find('\0')));
     const bool printed = std::all_of(name.begin(), name.end(), [](char c) { return c > 0x20 && c < 0x7f; });
     if (name.empty() || name.size() == field.size() || !printed) {
         bad_data(where, "corpus section name: '{}'", printable(field));

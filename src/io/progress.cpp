@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace rowmax::io {
@@ -13,7 +14,7 @@ constexpr std::string_view erase_line = "\r\x1b[K";
 constexpr int bar_width = 30;
 
 std::string duration(double seconds) {
-    const auto s = static_cast<std::int64_t>(std::max(0.0, seconds) + 0.5);
+    const auto s = std::lround(std::max(0.0, seconds));
     if (s < 3600) return fmt::format("{}:{:02}", s / 60, s % 60);
     return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }

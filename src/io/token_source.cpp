@@ -197,7 +197,7 @@ TokenSource load_tokens(const fs::path& path, const LoadOptions& options) {
     return {std::move(loaded.store), std::move(ids), format, path};
 }
 
-TokenSource tokens_in_memory(const TokenSet& set, Ids ids, std::shared_ptr<const void> owner) {
+TokenSource tokens_in_memory(const TokenSet& set, Ids ids, const std::shared_ptr<const void>& owner) {
     constexpr core::SideNames names{"tokens", "mask", "cu_seqlens", "max_seqlen", "items"};
     core::check_token_dtype(set, names);
     core::check_layout(set, names);

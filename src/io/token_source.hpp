@@ -87,7 +87,7 @@ class TokenSource {
 TokenSource load_tokens(const std::filesystem::path& path, const LoadOptions& options = {});
 
 /// The same face for arrays in memory, dense, packed or ranges; they must outlive it unless `owner` keeps them.
-TokenSource tokens_in_memory(const TokenSet& set, Ids ids, std::shared_ptr<const void> owner = {});
+TokenSource tokens_in_memory(const TokenSet& set, Ids ids, const std::shared_ptr<const void>& owner = {});
 
 /// "npy", "npz", "safetensors", "folder" or "corpus"; throws Error(data) when the content is none of them.
 std::string detect_format(const std::filesystem::path& path);
