@@ -84,15 +84,22 @@ struct LaunchShape {
     std::int64_t grid = 1;
     int threads = 1;
     int shared_bytes = 0;
+    bool early = false;  ///< may start while the kernel before it finishes: it does wait_for_earlier_kernels() itself
 };
 
 void launch(const void* function, const LaunchShape& shape, const core::Place& place, const void* arguments) {
     void* parameters[] = {const_cast<void*>(arguments)};
-    const dim3 grid(static_cast<unsigned>(shape.grid));
-    const dim3 block(static_cast<unsigned>(shape.threads));
-    check(cudaLaunchKernel(function, grid, block, parameters, static_cast<std::size_t>(shape.shared_bytes),
-                           static_cast<cudaStream_t>(place.stream)),
-          "launch");
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<unsigned>(shape.grid));
+    config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+    config.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
+    config.stream = static_cast<cudaStream_t>(place.stream);
+    config.attrs = &early;
+    config.numAttrs = shape.early ? 1 : 0;
+    check(cudaLaunchKernelExC(&config, function, parameters), "launch");
 }
 
 void second_pass(const Arguments& call) {
@@ -179,6 +186,8 @@ void score_tiled(const KernelSet& kernels, const core::Params& params, const cor
 
     LaunchShape launch_shape;
     launch_shape.grid = std::min<std::int64_t>(device.processors, choice.plan.units());
+    launch_shape.early = true;
+    share_out(arguments.call.plan, launch_shape.grid);
     launch_shape.threads = entry.threads;
     launch_shape.shared_bytes = entry.rings * arguments.call.stages * ring_slot_bytes + entry.control_bytes + 1024 +
                                 static_cast<int>(slots_of_dim(params.dim)) * held * query_slot_bytes;
@@ -193,10 +202,11 @@ void score_portable(const KernelSet& kernels, const core::Params& params, const 
     Choice choice = choose_entry(kernels, params, outputs);
     const Scratch scratch(params.place.workspace, workspace(kernels, params, outputs), params.place.stream);
     place_workspace(params, choice.plan, scratch.data());
-    const Arguments call = arguments_of(params, outputs, choice.plan);
     const std::int64_t most = std::int64_t{device.processors} * portable_blocks_each;
-    launch(choice.entry->function, {std::min(most, choice.plan.units()), choice.entry->threads, 0}, params.place,
-           &call);
+    const std::int64_t grid = std::min(most, choice.plan.units());
+    share_out(choice.plan, grid);
+    const Arguments call = arguments_of(params, outputs, choice.plan);
+    launch(choice.entry->function, {grid, choice.entry->threads, 0}, params.place, &call);
     second_pass(call);
 }
 

@@ -37,6 +37,70 @@ void expect_partition(const core::Params& params, const Plan& plan) {
     for (const auto& [place, times] : met) ASSERT_EQ(times, plan.parts) << "pair " << place.first;
 }
 
+// The short cuts for plain arrays say what the long way says.
+void expect_short_cuts(const core::Params& params, const Plan& plan) {
+    for (int r = 0; plan.plain_queries && r < plan.rows; ++r) {
+        const cuda::Row row = cuda::row_of(params, plan, {0, 0, 0}, r);
+        const cuda::Row plain = cuda::plain_row(params, r);
+        ASSERT_EQ(plain.in_query, row.in_query) << r;
+        ASSERT_EQ(plain.kept, row.kept) << r;
+        if (!row.in_query) continue;
+        ASSERT_EQ(plain.query, row.query);
+        ASSERT_EQ(plain.position, row.position);
+        ASSERT_EQ(plain.segment.data, row.segment.data);
+        ASSERT_EQ(plain.segment.length, row.segment.length);
+        ASSERT_EQ(plain.segment.mask_offset, row.segment.mask_offset);
+    }
+    for (std::int64_t u = 0; plan.plain_documents && u < plan.units(); ++u) {
+        const Unit unit = cuda::unit_at(plan, u);
+        ASSERT_EQ(unit.block, 0);
+        ASSERT_EQ(unit.part, 0);
+        ASSERT_EQ(cuda::document_of(params, plan, unit), u);
+        const core::Segment document = params.d.at(u);
+        ASSERT_EQ(document.length, params.d.length);
+        ASSERT_EQ(document.data, params.d.data + u * params.d.stride_outer);
+        ASSERT_EQ(document.mask_offset, u * params.d.mask.stride_outer);
+    }
+}
+
+TEST(Plan, ShortCutsOfPlainArrays) {
+    int queries = 0;
+    int documents = 0;
+    for (const Layout layout : all_layouts) {
+        for (const std::int64_t nq : {1, 5}) {
+            for (const bool masked : {false, true}) {
+                const Shape shape{layout, DType::f16, nq, 6, 20, 40, 8, masked, false, 3};
+                const Sample sample(shape, normal());
+                const core::Problem problem = core::make_problem(sample.request);
+                const Plan plan = cuda::make_plan(problem.params, 32, 132);
+                expect_short_cuts(problem.params, plan);
+                queries += plan.plain_queries ? 1 : 0;
+                documents += plan.plain_documents ? 1 : 0;
+            }
+        }
+    }
+    EXPECT_GE(queries, 2);
+    EXPECT_GE(documents, 2);
+}
+
+TEST(Plan, SharesAreAllUnitsInOrder) {
+    Plan plan;
+    for (const int width : {1, 7, 131, 132, 133, 100000, 2000000000}) {
+        plan.blocks = 1;
+        plan.width = width;
+        for (const std::int64_t grid : {1, 2, 131, 132}) {
+            if (grid > width) continue;
+            cuda::share_out(plan, grid);
+            EXPECT_EQ(cuda::first_unit(plan, 0), 0);
+            EXPECT_EQ(cuda::first_unit(plan, static_cast<unsigned>(grid)), width);
+            for (unsigned b = 0; b < grid; ++b) {
+                EXPECT_EQ(cuda::first_unit(plan, b), plan.units() * b / grid);
+                EXPECT_LT(cuda::first_unit(plan, b), cuda::first_unit(plan, b + 1));
+            }
+        }
+    }
+}
+
 TEST(Plan, EveryPairAndRowHasOnePlace) {
     for (const Layout layout : all_layouts) {
         for (const std::int64_t lq : {1, 8, 9, 20, 32, 65, 128, 300}) {

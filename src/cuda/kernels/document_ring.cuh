@@ -88,13 +88,13 @@ struct RingPlace {
     }
 };
 
-/// By one thread, before the block's first barrier.
-__device__ __forceinline__ void init_ring(DocumentRing& ring, std::byte* slots, int stages, int reading_warps) {
-    ring.slots = slots;
-    for (int s = 0; s < stages; ++s) {
-        init(&ring.full[s], 1);
-        init(&ring.empty[s], static_cast<std::uint32_t>(reading_warps));
-    }
+/// By the first thread of every warp, of which there must be most_stages, before the block's first barrier.
+__device__ __forceinline__ void init_ring(DocumentRing& ring, std::byte* slots, int reading_warps) {
+    const auto s = static_cast<int>(threadIdx.x / 32);
+    if (s == 0) ring.slots = slots;
+    if (s >= most_stages) return;
+    init(&ring.full[s], 1);
+    init(&ring.empty[s], static_cast<std::uint32_t>(reading_warps));
 }
 
 /// The producing warp of ring `number` of `rings`: it takes every so-manieth unit of the block's share. All lanes
@@ -137,14 +137,29 @@ class DocumentProducer {
 
     __device__ __forceinline__ void look_up(std::int64_t number, Work& work) const {
         const core::Params& params = arguments_.call.params;
-        work.unit = unit_at(arguments_.call.plan, number);
-        const std::int64_t item = document_of(params, arguments_.call.plan, work.unit);
+        if (!arguments_.call.plan.plain_documents) {
+            work = look_up_any(params, arguments_.call.plan, number);
+            return;
+        }
+        const auto item = static_cast<int>(number);
+        work.unit = {0, item, 0};
+        work.corner = {0, 0, 0, params.d.stride_outer == 0 ? 0 : item};
+        work.end = static_cast<int>(params.d.length);
+        work.mask_offset = item * params.d.mask.stride_outer;
+    }
+
+    // Out of line: see share_by_tokens.
+    __device__ __noinline__ static Work look_up_any(const core::Params& params, const Plan& plan, std::int64_t number) {
+        Work work;
+        work.unit = unit_at(plan, number);
+        const std::int64_t item = document_of(params, plan, work.unit);
         const core::Segment document = params.d.at(item);
-        const TokenRange range = tokens_of_part(arguments_.call.plan, work.unit.part, document.length, tile_tokens);
+        const TokenRange range = tokens_of_part(plan, work.unit.part, document.length, tile_tokens);
         work.corner = corner_of(params.d, item, document);
         work.begin = static_cast<int>(range.begin);
         work.end = static_cast<int>(range.end);
         work.mask_offset = document.mask_offset;
+        return work;
     }
 
     __device__ __forceinline__ static Work work_of(const Work& mine, int lane) {
@@ -165,7 +180,7 @@ class DocumentProducer {
             return {0, static_cast<std::int32_t>(document.first_row), 0, 0};
         }
         // A broadcast dimension has size 1 in the tensor map.
-        const std::int64_t outer = d.inner == 1 ? item : item / d.inner;
+        const std::int64_t outer = d.inner == 1 ? item : core::detail::quotient(item, d.inner);
         return {0, 0, d.stride_inner == 0 ? 0 : static_cast<std::int32_t>(item - outer * d.inner),
                 d.stride_outer == 0 ? 0 : static_cast<std::int32_t>(outer)};
     }
@@ -197,15 +212,21 @@ class DocumentProducer {
         if (left <= 0) return 0;
         const core::Segments& d = arguments_.call.params.d;
         if (d.mask.data == nullptr) return left >= 32 ? all_lanes : (1U << left) - 1U;
+        return kept_by_mask(d, work.mask_offset, token, left);
+    }
+    __device__ __noinline__ static std::uint32_t kept_by_mask(const core::Segments& d, std::int64_t offset, int token,
+                                                              int left) {
         core::Segment document;
-        document.mask_offset = work.mask_offset;
-        return ballot(lane_ < left && d.keeps(document, token + lane_));
+        document.mask_offset = offset;
+        const auto lane = static_cast<int>(threadIdx.x % 32);
+        return ballot(lane < left && d.keeps(document, token + lane));
     }
 
     __device__ __forceinline__ void send(const Tile& tile, BoxCorner at) {
         const int stages = arguments_.call.stages;
         const int boxes = tile.flags.boxes();
         const int slots = boxes == 0 ? 1 : slots_of_tile_;
+#pragma unroll 1
         for (int s = 0; s < slots; ++s) {
             if (lane_ == 0) {
                 // The first pass over the ring finds every slot empty.
@@ -225,6 +246,7 @@ class DocumentProducer {
         if (boxes == 0) return arrive(full);
         arrive_expecting(full, static_cast<std::uint32_t>(boxes * box_bytes));
         if (boxes == boxes_of_tile) return copy_box(to, &arguments_.tile, at, full);
+#pragma unroll 1
         for (int b = 0; b < boxes; ++b, at.token += box_tokens) {
             copy_box(to + b * box_bytes, &arguments_.quarter, at, full);
         }

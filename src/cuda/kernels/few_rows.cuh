@@ -29,9 +29,11 @@ struct FewRowsControl {
     static constexpr int buffers = 2;
     /// Beyond, registers are short, and the kernel for many rows takes the call.
     static constexpr bool normalizes = Columns <= 64;
+    Warmth warmth;
     DocumentRing rings[groups];
     float query_inverse[groups][Columns];
     float octs[groups][Columns / rows_of_oct];
+    RowPlace places[groups][Columns];  ///< of the query rows; where all groups have the same, the first group's
     Maximum<Indexed> maxima[groups][buffers][4][Columns];
 };
 
@@ -76,12 +78,11 @@ class FewRowsReader {
     __device__ __forceinline__ void load_shared_queries() {
         constexpr int threads = 128 * Control::groups;
         unit_ = {0, 0, 0};
-        const int thread = static_cast<int>(threadIdx.x);
-        load_query_rows(call_, unit_, queries_, Columns, 0, Columns, thread, threads);
+        const auto thread = static_cast<int>(threadIdx.x);
+        load_query_rows(call_, unit_, queries_, Columns, 0, Columns, thread, threads, control_.places[0]);
         if (normalized()) normalize_queries(Control::groups + 1, thread, threads);
         fence_async_proxy();
         sync_threads(Control::groups + 1, threads);
-        find_places();
     }
 
     __device__ __forceinline__ void begin_unit(const Tile& tile) {
@@ -96,11 +97,10 @@ class FewRowsReader {
     __device__ __forceinline__ void load_own_queries() {
         const int thread = static_cast<int>(threadIdx.x % 128);
         sync_threads(1 + group_, 128);
-        load_query_rows(call_, unit_, queries_, Columns, 0, Columns, thread, 128);
+        load_query_rows(call_, unit_, queries_, Columns, 0, Columns, thread, 128, control_.places[group_]);
         if (normalized()) normalize_queries(1 + group_, thread, 128);
         fence_async_proxy();
         sync_threads(1 + group_, 128);
-        find_places();
     }
 
     [[nodiscard]] __device__ __forceinline__ bool normalized() const {
@@ -115,13 +115,6 @@ class FewRowsReader {
     }
     [[nodiscard]] __device__ __forceinline__ float* query_inverse() const {
         return control_.query_inverse[call_.own_queries ? group_ : 0];
-    }
-
-    // For the warp that adds up: rows lane, lane + 32, ..
-    __device__ __forceinline__ void find_places() {
-        if (warp_ != 0) return;
-#pragma unroll
-        for (int i = 0; i < passes; ++i) places_[i] = place_of(call_, unit_, lane_ + 32 * i);
     }
 
     // What the tile's first slot says, before it is given back.
@@ -273,6 +266,7 @@ class FewRowsReader {
 
     __device__ __forceinline__ void write_unit(const Maximum<Indexed> (&maxima)[4][Columns]) {
         float* octs = control_.octs[group_];
+        const RowPlace* places = control_.places[call_.own_queries ? group_ : 0];
 #pragma unroll
         for (int i = 0; i < passes; ++i) {
             const int row = lane_ + 32 * i;
@@ -280,8 +274,9 @@ class FewRowsReader {
 #pragma unroll
             for (int w = 1; w < 4; ++w) join(best, maxima[w][row]);
             if (normalized()) best.value *= query_inverse()[row];
-            if (rows_wanted<Indexed>(call_)) write_row(call_, unit_, places_[i], best, seen_);
-            const float sum = sum_of_oct<1>(seen_ && places_[i].kept() ? best.value : 0.0F);
+            const RowPlace place = places[row];
+            if (rows_wanted<Indexed>(call_)) write_row(call_, unit_, place, best, seen_);
+            const float sum = sum_of_oct<1>(seen_ && place.kept() ? best.value : 0.0F);
             if (lane_ % rows_of_oct == 0) octs[row / rows_of_oct] = sum;
         }
         __syncwarp();
@@ -301,7 +296,6 @@ class FewRowsReader {
     int base_ = 0;
     bool seen_ = false;
     std::uint32_t keep_[2];
-    RowPlace places_[passes];
     Maximum<Indexed> best_[columns_of_thread];
 };
 
@@ -316,15 +310,14 @@ __global__ void __launch_bounds__(tiled_threads(FewRowsControl<Columns, Indexed>
     std::byte* queries = slots + Control::groups * call.stages * slot_bytes;
     const int query_bytes = slots_of_token(call.params.dim) * Columns * row_bytes;
     auto& control = *reinterpret_cast<Control*>(queries + (call.own_queries ? Control::groups : 1) * query_bytes);
-    if (threadIdx.x == 0) {
-        for (int g = 0; g < Control::groups; ++g) {
-            init_ring(control.rings[g], slots + g * call.stages * slot_bytes, call.stages, 4);
-        }
+    warm_up(arguments, control.warmth);
+    if (threadIdx.x % 32 == 0) {
+#pragma unroll
+        for (int g = 0; g < Control::groups; ++g) init_ring(control.rings[g], slots + g * call.stages * slot_bytes, 4);
         fence_barrier_init();
-        prefetch_map(&arguments.tile);
-        prefetch_map(&arguments.quarter);
     }
     __syncthreads();
+    wait_for_earlier_kernels();
     const int warp = uniform(static_cast<int>(threadIdx.x / 32));
     if (warp < 4 * Control::groups) {
         take_registers<Share::reader>();

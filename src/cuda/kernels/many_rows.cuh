@@ -28,6 +28,7 @@ inline constexpr int reading_warps = 4 * many_rows_groups;
 
 template <bool Indexed>
 struct ManyRowsControl {
+    Warmth warmth;
     DocumentRing ring;
     RowMaxima<Indexed, many_rows_block> maxima;
     TileNorms norms;
@@ -260,15 +261,17 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
     using Control = ManyRowsControl<Indexed>;
     auto& control =
         *reinterpret_cast<Control*>(queries + slots_of_token(call.params.dim) * many_rows_block * row_bytes);
-    if (threadIdx.x == 0) {
-        init_ring(control.ring, slots, call.stages, reading_warps);
-        init_maxima(control.maxima, reading_warps);
-        if constexpr (Normalized) init_norms(control.norms, reading_warps);
+    warm_up(arguments, control.warmth);
+    if (threadIdx.x % 32 == 0) {
+        init_ring(control.ring, slots, reading_warps);
+        if (threadIdx.x == 0) init_maxima(control.maxima, reading_warps);
+        if constexpr (Normalized) {
+            if (threadIdx.x == 32) init_norms(control.norms, reading_warps);
+        }
         fence_barrier_init();
-        prefetch_map(&arguments.tile);
-        prefetch_map(&arguments.quarter);
     }
     __syncthreads();
+    wait_for_earlier_kernels();
     const int warp = uniform(static_cast<int>(threadIdx.x / 32));
     if (warp < reading_warps) {
         take_registers<Registers<many_rows_groups>::reader>();

@@ -25,7 +25,14 @@ struct Plan {
     int width = 0;  ///< documents of each block; pairs, where each document has its own query
     int parts = 1;  ///< pieces of each document
     int groups = 1;
+    bool plain_documents = false;  ///< what plain_documents() and plain_queries() say
+    bool plain_queries = false;
     bool by_tokens = false;  ///< packed documents: thread blocks get equal numbers of tokens, not of documents
+    /// Of the grid: units a thread block, and how many are left over. Divided on the host, since a GPU takes long for
+    /// it.
+    std::int64_t share = 0;
+    unsigned left_over = 0;
+    unsigned grid = 1;
     /// Workspace. Sums of groups [pairs][groups], where a query takes several blocks; maxima of rows and their tokens
     /// [pairs][parts][max_length], where documents are cut.
     float* group_sums = nullptr;
@@ -34,6 +41,20 @@ struct Plan {
 
     [[nodiscard]] constexpr std::int64_t units() const { return std::int64_t{blocks} * width * parts; }
 };
+
+/// Shares the units out over `grid` thread blocks.
+constexpr void share_out(Plan& plan, std::int64_t grid) {
+    plan.grid = static_cast<unsigned>(grid);
+    plan.share = plan.units() / grid;
+    plan.left_over = static_cast<unsigned>(plan.units() - plan.share * grid);
+}
+
+/// The first unit of a thread block, or the end of the one before. Fractions, not equal counts: where row blocks divide
+/// the grid, the thread blocks of all of them then go through the same documents at the same time, and find each
+/// other's in L2.
+constexpr std::int64_t first_unit(const Plan& plan, unsigned thread_block) {
+    return plan.share * thread_block + plan.left_over * thread_block / plan.grid;
+}
 
 /// Tokens that an empty document counts when work is shared out by tokens.
 inline constexpr std::int64_t document_overhead = 16;
@@ -47,7 +68,7 @@ struct Unit {
 
 constexpr Unit unit_at(const Plan& plan, std::int64_t number) {
     const std::int64_t of_block = std::int64_t{plan.width} * plan.parts;
-    const auto block = plan.blocks == 1 ? 0 : static_cast<int>(number / of_block);
+    const auto block = plan.blocks == 1 ? 0 : static_cast<int>(core::detail::quotient(number, of_block));
     const auto rest = static_cast<int>(number - block * of_block);
     const int item = plan.parts == 1 ? rest : rest / plan.parts;
     return {block, item, rest - item * plan.parts};
@@ -61,6 +82,17 @@ constexpr std::int64_t document_of(const core::Params& params, const Plan& plan,
         case core::PairKind::list: break;
     }
     return params.pairs.document(unit.item);
+}
+
+/// Nothing to look up: unit i is document i, whole, of a dense array.
+constexpr bool plain_documents(const core::Params& params, const Plan& plan) {
+    return params.pairs.kind == core::PairKind::cross && plan.blocks == 1 && plan.parts == 1 &&
+           params.d.kind == core::SegmentKind::strided && params.d.inner == 1;
+}
+
+/// Nothing to look up: row i is token i of the only query.
+constexpr bool plain_queries(const core::Params& params, const Plan& plan) {
+    return params.q.count == 1 && plan.blocks_per_query == 1 && params.q.kind == core::SegmentKind::strided;
 }
 
 /// True where each unit brings a query of its own.
@@ -106,6 +138,17 @@ constexpr Row row_of(const core::Params& params, const Plan& plan, const Unit& u
     r.in_query = r.position < params.q.max_length;
     r.segment = params.q.at(r.query);
     r.kept = r.position < r.segment.length && params.q.keeps(r.segment, r.position);
+    return r;
+}
+
+/// The same where plain_queries().
+constexpr Row plain_row(const core::Params& params, int row) {
+    Row r;
+    r.position = row;
+    r.in_query = row < params.q.max_length;
+    r.segment.data = params.q.data;
+    r.segment.length = params.q.length;
+    r.kept = row < params.q.length && params.q.keeps(r.segment, row);
     return r;
 }
 
@@ -182,6 +225,8 @@ constexpr Plan make_plan(const core::Params& params, int rows, int processors) {
         plan.parts = static_cast<int>(wanted < most ? wanted : most);
         if (plan.parts > 1) plan.by_tokens = false;
     }
+    plan.plain_documents = plain_documents(params, plan);
+    plan.plain_queries = plain_queries(params, plan);
     return plan;
 }
 

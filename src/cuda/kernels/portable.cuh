@@ -325,7 +325,8 @@ class PortableKernel {
             const float sum = sum_of_oct<4>(memory_.rows[row].kept && seen_ ? best.value : 0.0F);
             if (lane_ == 0) memory_.octs[row / rows_of_oct] = sum;
             if (rows_wanted<Indexed>(call_) && lane_ % 4 == 0) {
-                write_row(call_, unit_, place_of(call_, unit_, row), best, seen_);
+                write_row(call_, unit_, place_of(call_, unit_, row_of(call_.params, call_.plan, unit_, row)), best,
+                          seen_);
             }
         }
         __syncthreads();

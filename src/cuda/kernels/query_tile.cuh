@@ -5,28 +5,51 @@
 #include <cstdint>
 
 #include "cuda/kernels/arguments.hpp"
-#include "cuda/kernels/document_ring.cuh"
 #include "cuda/kernels/roles.cuh"
 #include "cuda/kernels/row_norm.cuh"
+#include "cuda/kernels/scores.cuh"
 
 namespace rowmax::cuda {
 
-/// Rows [first, first + count) of the unit's block, by `threads` threads of which this is number `thread`. Returns
-/// whether the row that this thread helped to load is kept; row of a thread: first + thread % count.
-__device__ __forceinline__ bool load_query_rows(const Arguments& call, const Unit& unit, std::byte* tile, int tile_rows,
-                                                int first, int count, int thread, int threads) {
+/// Rows [first, first + count) of the unit's block, by `threads` threads of which this is number `thread`. Where each
+/// row's results go is left in `places`, for who asks.
+__device__ __forceinline__ void load_query_rows(const Arguments& call, const Unit& unit, std::byte* tile, int tile_rows,
+                                                int first, int count, int thread, int threads,
+                                                RowPlace* places = nullptr) {
+    const int step = threads / count;
+    constexpr int at_once = 4;  // loads that are under way together
     const int number = first + thread % count;
-    const Row row = row_of(call.params, call.plan, unit, number);
+    const Row row =
+        call.plan.plain_queries ? plain_row(call.params, number) : row_of(call.params, call.plan, unit, number);
+    if (places != nullptr && thread < count) places[number] = place_of(call, unit, row);
     const std::byte* data = row.segment.data + row.position * call.params.q.row_stride;
-    const int pieces = static_cast<int>((call.params.dim + slot_dims - 1) / slot_dims) * 8;
-    for (int piece = thread / count; piece < pieces; piece += threads / count) {
-        const uint4 value = row.kept ? read_piece<TokenType::bf16>(data, piece * 8, call.params.dim, call.q_by_16)
-                                     : make_uint4(0, 0, 0, 0);
-        std::byte* to =
-            tile + (piece / 8) * tile_rows * row_bytes + number * row_bytes + ((piece % 8) ^ (number % 8)) * 16;
-        *reinterpret_cast<uint4*>(to) = value;
+    const auto dim = static_cast<int>(call.params.dim);
+    const int pieces = slots_of_token(dim) * 8;
+    const int whole = call.q_by_16 ? dim / 8 : 0;
+    std::byte* to = tile + number * row_bytes;
+    const auto place = [&](int piece) {
+        return reinterpret_cast<uint4*>(to + piece / 8 * tile_rows * row_bytes + ((piece % 8) ^ (number % 8)) * 16);
+    };
+    for (int piece = thread / count; piece < pieces; piece += at_once * step) {
+        uint4 value[at_once];
+#pragma unroll
+        for (int i = 0; i < at_once; ++i) {
+            value[i] = make_uint4(0, 0, 0, 0);
+            if (row.kept && piece + i * step < whole) {
+                value[i] = reinterpret_cast<const uint4*>(data)[piece + i * step];
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < at_once; ++i) {
+            if (piece + i * step < pieces) *place(piece + i * step) = value[i];
+        }
     }
-    return row.kept;
+    // Unaligned rows, and the end of a dimension that is no multiple of 8.
+    if (!row.kept) return;
+#pragma unroll 1
+    for (int piece = thread / count; piece * 8 < dim; piece += step) {
+        if (piece >= whole) *place(piece) = read_piece<TokenType::bf16>(data, piece * 8, dim, false);
+    }
 }
 
 /// By one thread, after the row was loaded: scales row `number` as its products need it, and returns the inverse norm

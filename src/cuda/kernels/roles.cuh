@@ -27,6 +27,25 @@ __host__ __device__ constexpr int slots_of_token(std::int64_t dim) {
     return static_cast<int>((dim + slot_dims - 1) / slot_dims);
 }
 
+/// Written at a kernel's start and never read.
+struct Warmth {
+    int words[16];
+};
+
+/// At a kernel's start: its arguments lie in constant memory, whose lines would arrive one after the other, each when
+/// it is first asked for. Here every warp asks for one; the compiler leaves it in because something is done with it.
+__device__ __forceinline__ void warm_up(const TiledArguments& arguments, Warmth& warmth) {
+    constexpr int line = 64;
+    constexpr int words = line / sizeof(int);
+    constexpr int lines = static_cast<int>((sizeof(Arguments) + line - 1) / line);
+    const auto warp = static_cast<int>(threadIdx.x / 32);
+    if (threadIdx.x == blockDim.x - 1) {
+        prefetch_map(&arguments.tile);
+        prefetch_map(&arguments.quarter);
+    }
+    if (warp < lines) warmth.words[warp] = reinterpret_cast<const int*>(&arguments.call)[warp * words];
+}
+
 /// True when `next` brings other query rows than `now`.
 __device__ __forceinline__ bool new_queries(const core::Params& params, const Unit& now, const Unit& next) {
     return next.block != now.block || (query_by_item(params) && next.item != now.item);

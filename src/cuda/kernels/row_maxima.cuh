@@ -96,7 +96,9 @@ class RowWriter {
 #pragma unroll
         for (int i = 0; i < passes; ++i) {
             const int row = lane_ + 32 * i;
-            places_[i] = !Halves || row < call_.plan.rows ? place_of(call_, unit, row) : RowPlace{};
+            places_[i] = !Halves || row < call_.plan.rows
+                             ? place_of(call_, unit, row_of(call_.params, call_.plan, unit, row))
+                             : RowPlace{};
         }
     }
 

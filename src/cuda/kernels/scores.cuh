@@ -17,8 +17,7 @@ struct RowPlace {
     [[nodiscard]] __device__ __forceinline__ std::int64_t first() const { return code >> 2; }
 };
 
-__device__ __forceinline__ RowPlace place_of(const Arguments& call, const Unit& unit, int row_number) {
-    const Row row = row_of(call.params, call.plan, unit, row_number);
+__device__ __forceinline__ RowPlace place_of(const Arguments& call, const Unit& unit, const Row& row) {
     const std::int64_t pair = pair_of(call.params, call.plan, unit, row.query) - unit.item;
     const std::int64_t first = pair * call.params.q.max_length + row.position;
     return {first * 4 + (row.in_query ? 2 : 0) + (row.kept ? 1 : 0)};

@@ -43,8 +43,9 @@ struct DocumentSearch {
     }
 };
 
-/// Shares by tokens: a boundary is a place in the packed tokens of one row block after the other.
-__device__ __forceinline__ Share share_by_tokens(const core::Params& params, const Plan& plan) {
+/// Shares by tokens: a boundary is a place in the packed tokens of one row block after the other. Out of line, as what
+/// common calls do not need lies between the instructions that they wait for.
+inline __device__ __noinline__ Share share_by_tokens(const core::Params& params, const Plan& plan) {
     const std::int64_t tokens = params.d.total_rows + params.d.count * document_overhead;
     std::int64_t row_block[2];
     DocumentSearch search[2];
@@ -69,9 +70,7 @@ __device__ __forceinline__ Share share_by_tokens(const core::Params& params, con
 /// Called by a whole warp.
 __device__ __forceinline__ Share share_of(const core::Params& params, const Plan& plan) {
     if (plan.by_tokens) return share_by_tokens(params, plan);
-    // Fractions, not equal counts: where row blocks divide the grid, the thread blocks of all of them then go through
-    // the same documents at the same time, and find each other's in L2.
-    return {plan.units() * blockIdx.x / gridDim.x, plan.units() * (blockIdx.x + 1) / gridDim.x};
+    return {first_unit(plan, blockIdx.x), first_unit(plan, blockIdx.x + 1)};
 }
 
 }  // namespace rowmax::cuda

@@ -35,6 +35,7 @@ inline constexpr int wide_rows_warps = 4 * wide_rows_groups;
 
 template <bool Indexed>
 struct WideRowsControl {
+    Warmth warmth;
     DocumentRing ring;
     RowMaxima<Indexed, wide_rows_block> maxima;
     TileNorms norms[wide_rows_groups];  ///< each warpgroup finds those of its tokens
@@ -258,15 +259,17 @@ __global__ void __launch_bounds__(tiled_threads(wide_rows_groups), 1)
     std::byte* queries = aligned_slots(memory);
     std::byte* slots = queries + slots_of_token(call.params.dim) * call.plan.rows * row_bytes;
     auto& control = *reinterpret_cast<Control*>(slots + call.stages * slot_bytes);
-    if (threadIdx.x == 0) {
-        init_ring(control.ring, slots, call.stages, wide_rows_warps);
-        init_maxima(control.maxima, wide_rows_warps);
-        for (TileNorms& norms : control.norms) init_norms(norms, wide_rows_warps / wide_rows_groups);
+    warm_up(arguments, control.warmth);
+    if (threadIdx.x % 32 == 0) {
+        init_ring(control.ring, slots, wide_rows_warps);
+        if (threadIdx.x == 0) init_maxima(control.maxima, wide_rows_warps);
+        if (threadIdx.x / 32 - 1 < wide_rows_groups) {
+            init_norms(control.norms[threadIdx.x / 32 - 1], wide_rows_warps / wide_rows_groups);
+        }
         fence_barrier_init();
-        prefetch_map(&arguments.tile);
-        prefetch_map(&arguments.quarter);
     }
     __syncthreads();
+    wait_for_earlier_kernels();
     const int warp = uniform(static_cast<int>(threadIdx.x / 32));
     if (warp < wide_rows_warps) {
         take_registers<Registers<wide_rows_groups>::reader>();

@@ -35,6 +35,13 @@ __device__ __forceinline__ float max_or_nan(float a, float b) {
     return c;
 }
 
+/// Before the first look at memory: kernels are launched while the one before them in the stream still runs, so that
+/// what they do without memory is done by then. Lets the next one begin likewise.
+/// https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-griddepcontrol
+__device__ __forceinline__ void wait_for_earlier_kernels() {
+    asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;" ::: "memory");
+}
+
 /// Gives registers of this warpgroup back, or takes more: all four warps call it.
 /// https://docs.nvidia.com/cuda/parallel-thread-execution/#miscellaneous-instructions-setmaxnreg
 template <int Registers>
