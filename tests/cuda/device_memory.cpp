@@ -57,8 +57,11 @@ void DeviceMemory::give_back() {
     taken_.clear();
 }
 
+// cudaMemcpy returns when ordinary memory was read, not when it has arrived: work on other streams would not wait.
 void DeviceMemory::to_device(std::byte* to, const void* from, std::size_t bytes) {
-    if (bytes > 0) must(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
+    if (bytes == 0) return;
+    must(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
+    must(cudaStreamSynchronize(nullptr));
 }
 
 void DeviceMemory::to_host(void* to, const std::byte* from, std::size_t bytes) {
