@@ -59,6 +59,11 @@ nb::object score_tensors(nb::handle q, nb::handle d, std::string_view pairing, c
     return Request(q, d, pairing, extras, 0, nb::none()).evaluate(return_index);
 }
 
+void score_into(nb::handle q, nb::handle d, std::string_view pairing, const nb::dict& extras, nb::handle scores,
+                nb::handle index) {
+    Request(q, d, pairing, extras, 0, nb::none()).score(scores, index, nb::none());
+}
+
 void wait(int ordinal, std::uintptr_t stream) {
     const core::DeviceRuntime* device = core::device_runtime();
     if (device == nullptr) throw Error(ErrorCode::not_implemented, "this build of rowmax has no CUDA kernels");
@@ -113,6 +118,7 @@ NB_MODULE(_native, m) {
     define_corpus(m);
     m.def("inverse_grid", &fill_inverse_grid);
     m.def("score_tensors", &score_tensors);
+    m.def("score_into", &score_into, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
     m.def("use_torch", &use_torch);
     m.def("wait", &wait);
 }

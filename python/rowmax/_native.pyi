@@ -65,6 +65,7 @@ def inverse_grid(index: Any, num_destinations: int, row_ptr: Any, source: Any, v
 def score_tensors(Q: Any, D: Any, pairing: str, extras: dict[str, Any], return_index: bool, /) -> Any:
     """New torch tensors: scores, or (scores, index)."""
 
+def score_into(Q: Any, D: Any, pairing: str, extras: dict[str, Any], scores: Any, index: Any, /) -> None: ...
 def use_torch(type: type, capsule: Any, empty: Any, device: Any, dtypes: dict[str, Any], /) -> bool: ...
 def wait(device: int, stream: int, /) -> None:
     """For what is queued on a stream of a CUDA device."""

@@ -63,9 +63,12 @@ class TorchFramework(Framework):
         self, Q: Any, D: Any, pairing: str, extras: Extras, return_index: bool = False, out: Any = None,
         backward: str = "auto",
     ) -> Any:  # fmt: skip
-        if out is None and _native_tensors and _is_plain(Q, D, extras):
+        if _native_tensors and _is_plain(Q, D, extras):
             extras = _on_device(extras, Q.device) if extras and Q.is_cuda else extras
-            return _native.score_tensors(Q, D, pairing, extras, return_index)
+            if out is None:
+                return _native.score_tensors(Q, D, pairing, extras, return_index)
+            _native.score_into(Q, D, pairing, extras, *self.split_out(out, return_index))
+            return out
         Q, D = _as_computed(Q, D, extras)
         differentiable = _differentiable(Q, D, out)
         if _needs_dispatcher(Q, D):
@@ -150,7 +153,7 @@ class TorchFramework(Framework):
         return super().explain_dispatch(*_as_computed(Q, D, extras), pairing, extras)
 
     def split_out(self, out: Any, pair: bool, names: str = "(scores, index)") -> tuple[Any, Any]:
-        arrays = super().split_out(out, pair, names)
+        arrays = (out, None) if type(out) is Tensor and not pair else super().split_out(out, pair, names)
         for array in arrays:
             if array is not None and not is_compiling():
                 _announce_write(array)
