@@ -52,10 +52,10 @@ def calls() -> dict[str, object]:
     }
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     made = parser(__doc__)
     made.add_argument("--native", type=Path)
-    args = made.parse_args()
+    args = made.parse_args(arguments)
     report = Report(args)
     with torch.inference_mode():
         for name, call in calls().items():

@@ -23,8 +23,8 @@ def corpus(pages: int) -> torch.Tensor:
     return flat
 
 
-def main() -> None:
-    args = parser(__doc__).parse_args()
+def main(arguments: list[str] | None = None) -> None:
+    args = parser(__doc__).parse_args(arguments)
     limits = ceilings(rounds=9)
     report = Report(args, **limits, memory_mib=torch.cuda.get_device_properties(0).total_memory >> 20)
     torch.manual_seed(1)
@@ -40,7 +40,7 @@ def main() -> None:
             try:
                 with torch.inference_mode():
                     call = IMPLEMENTATIONS[impl](inputs)
-                    line |= {"extra_mib": extra_mib(call), **eager(call, repeats=5, warm=1)}
+                    line |= {"extra_mib": extra_mib(call), **eager(call, repeats=3, warm=1)}
             except (torch.OutOfMemoryError, RuntimeError) as error:
                 line["failed"] = failure(error)
                 alive.remove(impl)

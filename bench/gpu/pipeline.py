@@ -71,8 +71,8 @@ def parts(rowmax) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    args = parser(__doc__).parse_args()
+def main(arguments: list[str] | None = None) -> None:
+    args = parser(__doc__).parse_args(arguments)
     import rowmax
 
     report = Report(args, **ceilings(rounds=9))

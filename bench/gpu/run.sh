@@ -7,9 +7,10 @@
 #   -b FOLDER  built already: test_cuda, cuda_host_cost, site/     (else built here, into build/release and build/gpu/site)
 #   -c COMMIT  what it was built from                              (git's HEAD)
 #
-# Parts, each by itself within about a minute and a half of an H200: tests python float16 bfloat16 float32 sweeps
-# ladder shapes pipeline host bytes. Without parts: all. PYTHON names a Python with torch (and flash-maxsim, late-interaction-kernels,
-# which are left out where they cannot be imported); bytes needs ncu.
+# Parts: tests python float16 bfloat16 float32 cases bytes; cases are shapes, pipeline, host, sweeps and ladder, or those that
+# CASES names. Without parts: all. Each ends after its time (TIMEOUT, seconds: 90), and what it had found by then is
+# kept. PYTHON names a Python with torch (and flash-maxsim, late-interaction-kernels, which are left out where they cannot
+# be imported); bytes needs ncu.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -24,7 +25,7 @@ while getopts o:b:c: option; do
 done
 shift $((OPTIND - 1))
 parts=("$@")
-[ $# -gt 0 ] || parts=(tests python float16 bfloat16 float32 sweeps ladder shapes pipeline host bytes)
+[ $# -gt 0 ] || parts=(tests python float16 bfloat16 float32 cases bytes)
 commit=${commit:-$(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD -- src include python bench || echo +changes)}
 mkdir -p "$output"
 failed=()
@@ -37,7 +38,7 @@ build() {
     cp build/release/tests/cuda/test_cuda build/release/bench/cuda_host_cost "$built/"
 }
 
-device() { "$python" -c 'import re, torch; print(re.sub("[^a-z0-9]+", "-", torch.cuda.get_device_name().lower()))'; }
+device() { nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1 | tr '[:upper:]' '[:lower:]' | tr -cs 'a-z0-9\n' -; }
 
 # The GPU's tests are many short launches: shards fill the device and the cores.
 run_tests() {
@@ -52,43 +53,39 @@ run_tests() {
 
 run_python() {
     local workers=()
-    "$python" -c 'import xdist' 2>/dev/null && workers=(-n "${WORKERS:-6}")
-    "$python" -m pytest tests/python_cuda tests/docs/test_examples.py -q -p no:cacheprovider "${workers[@]}" \
+    "$python" -c 'import xdist' 2>/dev/null && workers=(-n "${WORKERS:-12}")
+    timeout "${TIMEOUT:-90}" "$python" -m pytest tests/python_cuda tests/docs/test_examples.py -q -p no:cacheprovider "${workers[@]}" \
         >"$output/python.log" 2>&1 || failed+=(python)
     tail -25 "$output/python.log"
 }
 
+# measure TOPIC SCRIPT ARGUMENT...
 measure() {
     local topic=$1 script=$2
     shift 2
-    "$python" "bench/gpu/$script" --output "$output/$name-$(date +%F)-$topic.jsonl" --commit "$commit" "$@" \
-        >"$output/$topic.log" 2>&1 || failed+=("$topic")
+    timeout "${TIMEOUT:-90}" "$python" "bench/gpu/$script" --commit "$commit" "$@" >"$output/$topic.log" 2>&1 || failed+=("$topic")
+    logs+=("$topic")
 }
 
 [ -n "$built" ] || build || exit 1
 export PYTHONPATH=$PWD/$built/site${PYTHONPATH:+:$PYTHONPATH}
 [ "${built#/}" = "$built" ] || export PYTHONPATH=$built/site:$PYTHONPATH
 name=$(device) || exit 4
+logs=()
 for part in "${parts[@]}"; do
     start=$SECONDS
+    file=$output/$name-$(date +%F)
     case $part in
         tests) run_tests ;;
         python) run_python ;;
-        float16 | bfloat16 | float32) measure "forward-$part" forward.py --dtype "$part" ;;
-        sweeps | ladder | shapes | pipeline) measure "$part" "$part.py" ;;
-        host) measure host host_cost.py --native "$built/cuda_host_cost" ;;
-        bytes) measure hbm hbm_bytes.py ;;
+        float16 | bfloat16 | float32) measure "forward-$part" forward.py --dtype "$part" --output "$file-forward-$part.jsonl" ;;
+        cases) measure cases several.py ${CASES:-shapes pipeline host sweeps ladder} --folder "$output" \
+            --prefix "$(basename "$file")" --native "$built/cuda_host_cost" ;;
+        bytes) measure hbm hbm_bytes.py --output "$file-hbm.jsonl" ;;
         *) echo "run.sh: no part '$part'" >&2 && exit 2 ;;
     esac
     echo "== $part: $((SECONDS - start)) s"
 done
-for part in "${parts[@]}"; do
-    case $part in
-        float16 | bfloat16 | float32) log=forward-$part ;;
-        bytes) log=hbm ;;
-        *) log=$part ;;
-    esac
-    [ "$part" = tests ] || [ "$part" = python ] || { echo "== $log" && tail -${LINES_SHOWN:-80} "$output/$log.log"; }
-done
+for log in "${logs[@]}"; do echo "== $log" && tail -n "${LINES_SHOWN:-160}" "$output/$log.log"; done
 echo "== done${failed[*]:+, FAILED: ${failed[*]}}"
 [ ${#failed[@]} -eq 0 ]

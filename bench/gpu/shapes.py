@@ -53,8 +53,8 @@ def outputs(scores: torch.Tensor, index: torch.Tensor, made: dict) -> object:
     return scores[:pairs].view(shape), index[: pairs * made["lq"]].view(*shape, made["lq"])
 
 
-def main() -> None:
-    args = parser(__doc__).parse_args()
+def main(arguments: list[str] | None = None) -> None:
+    args = parser(__doc__).parse_args(arguments)
     import rowmax
 
     report = Report(args)

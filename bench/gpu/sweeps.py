@@ -61,14 +61,14 @@ def measure(name: str, inputs: Inputs, floor: float) -> dict:
     truth, scale = exact(inputs, shown)
     found = call().reshape(inputs.case.queries, -1)[:, :shown].double()
     calls = int(min(max(1.5 / max(floor, 0.002), 1), 40))
-    return {"error": ((found - truth).abs() / scale).max().item(), **replayed(call, calls, repeats=11)}
+    return {"error": ((found - truth).abs() / scale).max().item(), **replayed(call, calls, repeats=7)}
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     made = parser(__doc__)
     made.add_argument("--sweep", nargs="*", default=list(SWEEPS))
     made.add_argument("--dtype", default="float16")
-    args = made.parse_args()
+    args = made.parse_args(arguments)
     limits = ceilings(rounds=9)
     report = Report(args, **limits)
     flat = storage(getattr(torch, args.dtype))
