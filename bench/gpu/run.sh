@@ -4,10 +4,10 @@
 #   bench/gpu/run.sh [-o FOLDER] [-b FOLDER] [-c COMMIT] [PART...]
 #
 #   -o FOLDER  where result files and logs go                      (build/gpu)
-#   -b FOLDER  built already: test_cuda, cuda_host_cost, site/     (else built here, into build/release and build/gpu/site)
+#   -b FOLDER  built already: test_cuda, cuda_host_cost, rowmax, site/   (else built here, into build/release and build/gpu)
 #   -c COMMIT  what it was built from                              (git's HEAD)
 #
-# Parts: tests python float16 bfloat16 float32 cases bytes; cases are shapes, pipeline, host, sweeps and ladder, or those that
+# Parts: tests python float16 bfloat16 float32 cases bytes stream; cases are shapes, pipeline, host, sweeps and ladder, or those that
 # CASES names. Without parts: all. Each ends after its time (TIMEOUT, seconds: 90), and what it had found by then is
 # kept. PYTHON names a Python with torch (and flash-maxsim, late-interaction-kernels, which are left out where they cannot
 # be imported); bytes needs ncu.
@@ -25,17 +25,17 @@ while getopts o:b:c: option; do
 done
 shift $((OPTIND - 1))
 parts=("$@")
-[ $# -gt 0 ] || parts=(tests python float16 bfloat16 float32 cases bytes)
+[ $# -gt 0 ] || parts=(tests python float16 bfloat16 float32 cases bytes stream)
 commit=${commit:-$(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD -- src include python bench || echo +changes)}
 mkdir -p "$output"
 failed=()
 
 build() {
     cmake --preset release -DROWMAX_CUDA=ON
-    cmake --build --preset release --target test_cuda cuda_host_cost
+    cmake --build --preset release --target test_cuda cuda_host_cost rowmax_command
     "$python" -m pip install --quiet --no-deps --target build/gpu/site --upgrade .
     built=build/gpu
-    cp build/release/tests/cuda/test_cuda build/release/bench/cuda_host_cost "$built/"
+    cp build/release/tests/cuda/test_cuda build/release/bench/cuda_host_cost build/release/cli/rowmax "$built/"
 }
 
 device() { nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1 | tr '[:upper:]' '[:lower:]' | tr -cs 'a-z0-9\n' -; }
@@ -52,9 +52,14 @@ run_tests() {
 }
 
 run_python() {
-    local workers=()
+    local workers=() tests=(tests/python_cuda tests/docs/test_examples.py)
+    if [ -x "$built/rowmax" ]; then
+        ROWMAX_BINARY=$(realpath "$built/rowmax")
+        export ROWMAX_BINARY
+        tests+=(tests/cli/test_cuda.py)
+    fi
     "$python" -c 'import xdist' 2>/dev/null && workers=(-n "${WORKERS:-12}")
-    timeout "${TIMEOUT:-90}" "$python" -m pytest tests/python_cuda tests/docs/test_examples.py -q -p no:cacheprovider "${workers[@]}" \
+    timeout "${TIMEOUT:-90}" "$python" -m pytest "${tests[@]}" -q -p no:cacheprovider "${workers[@]}" \
         >"$output/python.log" 2>&1 || failed+=(python)
     tail -25 "$output/python.log"
 }
@@ -82,6 +87,7 @@ for part in "${parts[@]}"; do
         cases) measure cases several.py ${CASES:-shapes pipeline host sweeps ladder} --folder "$output" \
             --prefix "$(basename "$file")" --native "$built/cuda_host_cost" ;;
         bytes) measure hbm hbm_bytes.py --output "$file-hbm.jsonl" ;;
+        stream) measure stream out_of_core.py --gib "${GIB:-4}" --repeats 4 --output "$file-out-of-core.jsonl" ;;
         *) echo "run.sh: no part '$part'" >&2 && exit 2 ;;
     esac
     echo "== $part: $((SECONDS - start)) s"
