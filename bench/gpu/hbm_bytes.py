@@ -79,13 +79,15 @@ def main() -> None:
     if args.calls:
         run_calls(args)
         return
+    calls = args.output.with_suffix(".calls")
     command = ["ncu", "--csv", "--print-units", "base", "--clock-control", "none", "--profile-from-start", "off", "--metrics",
-               ",".join(METRICS.values()), sys.executable, __file__, "--calls", "--output", str(args.output),
+               ",".join(METRICS.values()), sys.executable, __file__, "--calls", "--output", str(calls),
                "--commit", args.commit, "--dtype", args.dtype]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"ncu failed: {done.stdout[-2000:]} {done.stderr[-2000:]}")
-    first, *lines = map(json.loads, args.output.read_text().splitlines())
+    first, *lines = map(json.loads, calls.read_text().splitlines())
+    calls.unlink()
     for line, launched in zip(lines, by_case(kernels(done.stdout)), strict=True):
         line |= counted(launched)
         moved = line["read_bytes"] + line["written_bytes"]
