@@ -3,10 +3,8 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <utility>
 
 #include "io/descriptor.hpp"
@@ -45,16 +43,6 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::filesystem::path& 
         bytes = {static_cast<const std::byte*>(data), size};
     }
     return std::shared_ptr<const MappedFile>(new MappedFile(path, bytes));
-}
-
-void bring_in(std::span<const std::byte> memory) noexcept {
-#if defined(MADV_POPULATE_READ)
-    static const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-    const std::size_t before = reinterpret_cast<std::uintptr_t>(memory.data()) % page;
-    madvise(const_cast<std::byte*>(memory.data()) - before, memory.size() + before, MADV_POPULATE_READ);
-#else
-    (void)memory;
-#endif
 }
 
 }  // namespace rowmax::io

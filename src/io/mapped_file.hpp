@@ -29,8 +29,4 @@ class MappedFile {
     std::span<const std::byte> bytes_;
 };
 
-/// Makes the pages of mapped memory present in one go, before they are read from one end to the other: a fault for
-/// every few of them costs half the speed. A hint; memory that is not mapped from a file takes it too.
-void bring_in(std::span<const std::byte> memory) noexcept;
-
 }  // namespace rowmax::io

@@ -5,14 +5,13 @@
 
 #include "core/parallel.hpp"
 #include "core/sides.hpp"
-#include "io/mapped_file.hpp"
 
 namespace rowmax::stream {
 
 namespace {
 
 // What one thread copies at a time: small enough to share out evenly, large enough that taking it costs nothing.
-constexpr std::size_t piece_bytes = std::size_t{512} << 10;
+constexpr std::size_t piece_bytes = std::size_t{256} << 10;
 
 }  // namespace
 
@@ -52,7 +51,6 @@ void Packing::write_piece(std::int64_t first, std::int64_t last, std::byte* to) 
         const std::int64_t step = dense ? end - first : 1;
         for (; first < end; first += step, from += step * row_stride_) {
             const std::size_t bytes = static_cast<std::size_t>(step) * row_bytes_;
-            if (dense) io::bring_in({from, bytes});
             std::memcpy(to, from, bytes);
             to += bytes;
         }

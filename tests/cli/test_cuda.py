@@ -1,6 +1,7 @@
 """The command on a CUDA device: right, and the same bytes in any blocks, on any share of the devices, after any
 interruption. Skipped, with the command's own words, where there is no device."""
 
+import contextlib
 import json
 import os
 import signal
@@ -154,6 +155,21 @@ def work(tmp_path_factory, binary):
     command = [binary, "search", folder / "q.npy", folder / "d.npy", "-o", folder / "expected", "--device", "cuda"]
     subprocess.run(command, check=True)
     return folder
+
+
+def test_stays_within_memory(binary, work, tmp_path):
+    """Writable memory of the process, the driver's and the pinned blocks included."""
+    command = [binary, "search", work / "q.npy", work / "d.npy", "-o", tmp_path / "run", "--device", "cuda:0,0"]
+    process = subprocess.Popen([*command, "--memory", "1G"], env=clean_environment())
+    most = 0
+    while process.poll() is None:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, IndexError):
+            with open(f"/proc/{process.pid}/status") as status:
+                most = max(most, int(status.read().split("RssAnon:")[1].split()[0]))
+        time.sleep(0.002)
+    assert process.returncode == 0
+    assert 64 << 10 < most < 1 << 20, "KiB"
+    assert (tmp_path / "run").read_bytes() == (work / "expected").read_bytes()
 
 
 def start(binary, work, out, device):
