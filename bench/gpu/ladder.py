@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
                 with torch.inference_mode():
                     call = IMPLEMENTATIONS[impl](inputs)
                     line |= {"extra_mib": extra_mib(call), **eager(call, repeats=3, warm=1)}
-            except (torch.OutOfMemoryError, RuntimeError) as error:
+            except Exception as error:
                 line["failed"] = failure(error)
                 alive.remove(impl)
             line = report.add(**line)
