@@ -45,9 +45,11 @@ run_tests() {
     export ROWMAX_TEST_DATA=$PWD/tests/data
     local shards=${SHARDS:-12} i
     for ((i = 0; i < shards; i++)); do
-        GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i "$built/test_cuda" --gtest_brief=1 >"$output/test-$i.log" 2>&1 &
+        GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i timeout "${TIMEOUT:-300}" "$built/test_cuda" --gtest_brief=1 \
+            >"$output/test-$i.log" 2>&1 &
     done
     for ((i = 0; i < shards; i++)); do wait -n || failed+=(tests); done
+    grep -hE -A 6 ': Failure$' "$output"/test-*.log | head -60
     grep -hE '^\[  (FAILED|PASSED)' "$output"/test-*.log | sort | uniq -c | sort -rn | head -20
 }
 
