@@ -1,0 +1,29 @@
+"""Losses for training with MaxSim scores, in bounded memory; needs torch.
+
+    contrastive_loss      in-batch negatives, hard negatives, symmetric, in blocks
+    pairwise_loss         a positive against its negatives
+    kl_distillation_loss  a teacher's distribution over candidates
+    margin_mse_loss       a teacher's margins
+    min_max_scores        scores scaled to lie between 0 and 1
+    encode_in_chunks      a batch that is larger than what the encoder can hold
+
+Importing rowmax does not import this.
+"""
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as error:
+    raise ImportError("rowmax.losses needs torch: pip install 'rowmax[torch]'") from error
+
+from rowmax.losses._candidates import kl_distillation_loss, margin_mse_loss, min_max_scores, pairwise_loss
+from rowmax.losses._chunks import encode_in_chunks
+from rowmax.losses._contrastive import contrastive_loss
+
+__all__ = [
+    "contrastive_loss",
+    "encode_in_chunks",
+    "kl_distillation_loss",
+    "margin_mse_loss",
+    "min_max_scores",
+    "pairwise_loss",
+]
