@@ -15,7 +15,7 @@ from report import Report, failure, parser
 from timing import ceilings, eager, extra_mib, replayed
 
 from cases import CASES, exact, make
-from implementations import IMPLEMENTATIONS, tune_quickly
+from implementations import IMPLEMENTATIONS, TF32, tune_quickly
 
 TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32}
 
@@ -66,8 +66,11 @@ def main() -> None:
         chosen = [case for case in CASES if case.name in args.case]
         for case in sorted(chosen, key=lambda case: case.lq) if group in slow else chosen:
             inputs = make(case, TYPES[dtype])
-            floor = inputs.floor_ms(limits[f"{dtype}_tflops"], limits["copy_tbps"])
             for name in group:
+                if name in TF32 and dtype != "float32":
+                    continue
+                rate = limits["tf32_tflops" if name in TF32 else f"{dtype}_tflops"]
+                floor = inputs.floor_ms(rate, limits["copy_tbps"])
                 line = {"case": case.name, "impl": name, "dtype": dtype, "floor_ms": round(floor, 5)}
                 report.add(**line, **measure_case(name, inputs, floor))
                 print(f"{time.perf_counter() - start:6.1f} s: {dtype} {case.name} {name}", flush=True)

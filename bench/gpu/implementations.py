@@ -39,6 +39,24 @@ def rowmax_call(x: Inputs, **options: object) -> Call:
     )
 
 
+def torch_tf32_call(x: Inputs) -> Call:
+    call = torch_call(x)
+
+    def with_tf32() -> torch.Tensor:
+        before = torch.backends.cuda.matmul.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = True
+        try:
+            return call()
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = before
+
+    return with_tf32
+
+
+def rowmax_high_call(x: Inputs) -> Call:
+    return rowmax_call(x, precision="high")
+
+
 def rowmax_index_call(x: Inputs) -> Call:
     call = rowmax_call(x, return_index=True)
     return lambda: call()[0]
@@ -64,10 +82,15 @@ def lik_call(x: Inputs) -> Call:
     return lambda: lik.maxsim(x.Q, x.D)
 
 
+# precision "high", TF32: differs from the default for float32 only.
+TF32 = ("rowmax-high", "torch-tf32")
+
 IMPLEMENTATIONS: dict[str, Callable[[Inputs], Call]] = {
     "rowmax": rowmax_call,
     "rowmax-index": rowmax_index_call,
+    "rowmax-high": rowmax_high_call,
     "torch": torch_call,
+    "torch-tf32": torch_tf32_call,
     "fm": fm_call,
     "lik": lik_call,
 }

@@ -56,7 +56,9 @@ def extra_mib(call: Callable[[], object]) -> float:
 
 def ceilings(size: int = 8192, rounds: int = 25) -> dict[str, float]:
     found = {}
-    for name, dtype in (("float16", torch.float16), ("bfloat16", torch.bfloat16), ("float32", torch.float32)):
+    types = (("float16", torch.float16), ("bfloat16", torch.bfloat16), ("tf32", torch.float32), ("float32", torch.float32))
+    for name, dtype in types:
+        torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
         a, b = (torch.randn(size, size, device="cuda", dtype=dtype) for _ in range(2))
         found[f"{name}_tflops"] = round(2 * size**3 / eager(lambda a=a, b=b: a @ b, rounds)["median_ms"] / 1e9, 1)
     x = torch.randn(2**30, device="cuda", dtype=torch.float16)

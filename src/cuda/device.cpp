@@ -67,6 +67,14 @@ EncodeTiled encode_tiled() {
     return function;
 }
 
+CUtensorMapDataType element_of(DType dtype) {
+    switch (dtype) {
+        case DType::bf16: return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+        case DType::f32: return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+        default: return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    }
+}
+
 }  // namespace
 
 const std::string& device_problem() {
@@ -134,12 +142,12 @@ CUtensorMap tensor_map(const TensorShape& shape, int tokens) {
                                 static_cast<cuuint64_t>(shape.size[2]), static_cast<cuuint64_t>(shape.size[3])};
     const cuuint64_t stride[3] = {static_cast<cuuint64_t>(shape.stride[0]), static_cast<cuuint64_t>(shape.stride[1]),
                                   static_cast<cuuint64_t>(shape.stride[2])};
-    const cuuint32_t box[4] = {64, static_cast<cuuint32_t>(tokens), 1, 1};
+    const cuuint32_t box[4] = {static_cast<cuuint32_t>(128 / size_of(shape.dtype)), static_cast<cuuint32_t>(tokens), 1,
+                               1};
     const cuuint32_t step[4] = {1, 1, 1, 1};
-    const CUresult result = encode_tiled()(
-        &map, shape.bfloat ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4,
-        const_cast<void*>(shape.data), size, stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
-        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    const CUresult result = encode_tiled()(&map, element_of(shape.dtype), 4, const_cast<void*>(shape.data), size,
+                                           stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                           CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS) {
         throw Error(ErrorCode::device, fmt::format("cuTensorMapEncodeTiled failed ({}) for sizes {} x {} x {} x {}",
                                                    static_cast<int>(result), size[3], size[2], size[1], size[0]));

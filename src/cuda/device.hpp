@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "rowmax/tensor.hpp"
+
 namespace rowmax::cuda {
 
 struct DeviceInfo {
@@ -55,10 +57,10 @@ class Scratch {
     bool owned_ = false;
 };
 
-/// Describes boxes of 64 elements x `tokens` of a 16-bit tensor [outer, inner, token, element]; strides in bytes.
+/// Describes boxes of 128 bytes x `tokens` of a tensor [outer, inner, token, element]; strides in bytes.
 struct TensorShape {
     const void* data = nullptr;
-    bool bfloat = false;
+    DType dtype = DType::f16;
     std::int64_t size[4] = {1, 1, 1, 1};  ///< element, token, inner, outer
     std::int64_t stride[3] = {0, 0, 0};   ///< token, inner, outer
 };

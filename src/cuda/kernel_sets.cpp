@@ -23,9 +23,21 @@ const KernelEntry wide_rows_f16[2] = {wide_rows_entry<TokenType::f16, false>(),
 const KernelEntry wide_rows_bf16[2] = {wide_rows_entry<TokenType::bf16, false>(),
                                        wide_rows_entry<TokenType::bf16, true>()};
 
+const KernelEntry few_rows_tf32[6] = {
+    few_rows_entry<TokenType::tf32, 32, false>(),  few_rows_entry<TokenType::tf32, 32, true>(),
+    few_rows_entry<TokenType::tf32, 64, false>(),  few_rows_entry<TokenType::tf32, 64, true>(),
+    few_rows_entry<TokenType::tf32, 128, false>(), few_rows_entry<TokenType::tf32, 128, true>()};
+const KernelEntry many_rows_tf32[2] = {many_rows_entry<TokenType::tf32, false, false>(),
+                                       many_rows_entry<TokenType::tf32, true, false>()};
+
+const KernelEntry split_rows_f32[4] = {split_rows_entry<32, false>(), split_rows_entry<32, true>(),
+                                       split_rows_entry<64, false>(), split_rows_entry<64, true>()};
+
 const KernelEntry portable_f16[2] = {portable_entry<TokenType::f16, false>(), portable_entry<TokenType::f16, true>()};
 const KernelEntry portable_bf16[2] = {portable_entry<TokenType::bf16, false>(),
                                       portable_entry<TokenType::bf16, true>()};
 const KernelEntry portable_f32[2] = {portable_entry<TokenType::f32, false>(), portable_entry<TokenType::f32, true>()};
+const KernelEntry portable_tf32[2] = {portable_entry<TokenType::tf32, false>(),
+                                      portable_entry<TokenType::tf32, true>()};
 
 }  // namespace rowmax::cuda

@@ -16,8 +16,7 @@ namespace rowmax::cuda {
 
 namespace {
 
-constexpr int tile_tokens_of_map = 128;
-constexpr int quarter_tokens_of_map = 32;
+constexpr int box_tokens_of_map = 32;
 constexpr int second_block_threads = 128;
 
 bool by_16(const core::Segments& side) {
@@ -25,6 +24,33 @@ bool by_16(const core::Segments& side) {
     return address % 16 == 0 && side.row_stride % 16 == 0 && side.stride_outer % 16 == 0 && side.stride_inner % 16 == 0;
 }
 
+int rows_for(const KernelEntry& entry, const core::Params& params) {
+    if (entry.least_rows == entry.rows) return entry.rows;
+    return block_rows(entry.type, params.dim, padded_rows(params), entry.least_rows, entry.rows, entry.control_bytes,
+                      device_info(params.place.ordinal).shared_bytes);
+}
+
+Plan plan_for(const KernelEntry& entry, const core::Params& params) {
+    return make_plan(params, rows_for(entry, params), device_info(params.place.ordinal).processors);
+}
+
+/// Warpgroups that work on different queries hold rows of their own.
+bool own_queries(const core::Params& params, const Plan& plan) {
+    return plan.blocks > 1 || query_by_item(params);
+}
+
+/// Query rows in shared memory.
+int query_rows_held(const KernelEntry& entry, const core::Params& params, const Plan& plan) {
+    return own_queries(params, plan) ? entry.rings * plan.rows : plan.rows;
+}
+
+/// Slots of each ring; 0 where shared memory is too small.
+int slots_for(const KernelEntry& entry, const core::Params& params, const Plan& plan) {
+    return ring_slots(entry.type, params.dim, query_rows_held(entry, params, plan), entry.control_bytes, entry.rings,
+                      device_info(params.place.ordinal).shared_bytes);
+}
+
+/// The smallest kernel that takes all query rows at once, or the largest that fits.
 const KernelEntry& entry_for(const KernelSet& kernels, const core::Params& params, bool indexed) {
     const std::int64_t rows = padded_rows(params);
     const KernelEntry* best = nullptr;
@@ -32,21 +58,13 @@ const KernelEntry& entry_for(const KernelSet& kernels, const core::Params& param
         const KernelEntry& entry = kernels.entries[i];
         if (entry.indexed != indexed) continue;
         if (entry.normalize == (params.normalize ? NormalizeUse::never : NormalizeUse::only)) continue;
+        // Rows of 2 bytes an element always fit.
+        const bool large = best != nullptr && bytes_of(entry.type) == 4;
+        if (large && slots_for(entry, params, plan_for(entry, params)) == 0) break;
         best = &entry;
         if (entry.rows >= rows) break;
     }
     return *best;
-}
-
-int rows_for(const KernelEntry& entry, const core::Params& params) {
-    if (entry.least_rows == entry.rows) return entry.rows;
-    return block_rows(params.dim, padded_rows(params), entry.least_rows, entry.rows, entry.control_bytes,
-                      device_info(params.place.ordinal).shared_bytes);
-}
-
-/// In shared memory: warpgroups that work on different queries hold rows of their own.
-int query_rows_held(const KernelEntry& entry, int rows, bool own_queries) {
-    return own_queries ? entry.rings * rows : rows;
 }
 
 struct Choice {
@@ -54,13 +72,15 @@ struct Choice {
     Plan plan;
 };
 
-// Whether documents are cut does not depend on the entry, but cut ones need the entry that keeps tokens.
+// Cut documents need the entry that keeps tokens.
 Choice choose_entry(const KernelSet& kernels, const core::Params& params, const core::Outputs& outputs) {
-    const int processors = device_info(params.place.ordinal).processors;
     Choice choice;
     choice.entry = &entry_for(kernels, params, outputs.index != nullptr);
-    choice.plan = make_plan(params, rows_for(*choice.entry, params), processors);
-    if (choice.plan.parts > 1) choice.entry = &entry_for(kernels, params, true);
+    choice.plan = plan_for(*choice.entry, params);
+    if (choice.plan.parts > 1 && outputs.index == nullptr) {
+        choice.entry = &entry_for(kernels, params, true);
+        choice.plan = plan_for(*choice.entry, params);
+    }
     return choice;
 }
 
@@ -127,7 +147,7 @@ TensorShape tensor_of(const core::Params& params) {
     const core::Segments& d = params.d;
     TensorShape shape;
     shape.data = d.data;
-    shape.bfloat = params.dtype == DType::bf16;
+    shape.dtype = params.dtype;
     shape.size[0] = params.dim;
     shape.stride[0] = d.row_stride;
     if (d.kind != core::SegmentKind::strided) {
@@ -142,6 +162,11 @@ TensorShape tensor_of(const core::Params& params) {
     shape.stride[1] = d.stride_inner == 0 ? d.row_stride : d.stride_inner;
     shape.stride[2] = d.stride_outer == 0 ? d.row_stride : d.stride_outer;
     return shape;
+}
+
+bool normalizes(const KernelSet& kernels) {
+    return std::any_of(kernels.entries, kernels.entries + kernels.count,
+                       [](const KernelEntry& entry) { return entry.normalize != NormalizeUse::never; });
 }
 
 std::string refuse_view(const core::Params& params) {
@@ -177,20 +202,20 @@ void score_tiled(const KernelSet& kernels, const core::Params& params, const cor
 
     TiledArguments arguments;
     arguments.call = arguments_of(params, outputs, choice.plan);
-    arguments.call.own_queries = choice.plan.blocks > 1 || query_by_item(params);
-    const int held = query_rows_held(entry, choice.plan.rows, arguments.call.own_queries);
-    arguments.call.stages = ring_slots(params.dim, held, entry.control_bytes, entry.rings, device.shared_bytes);
+    arguments.call.own_queries = own_queries(params, choice.plan);
+    arguments.call.stages = slots_for(entry, params, choice.plan);
     const TensorShape shape = tensor_of(params);
-    arguments.tile = tensor_map(shape, tile_tokens_of_map);
-    arguments.quarter = tensor_map(shape, quarter_tokens_of_map);
+    arguments.tile = tensor_map(shape, tile_tokens_of(entry.type));
+    arguments.quarter = tensor_map(shape, box_tokens_of_map);
 
     LaunchShape launch_shape;
     launch_shape.grid = std::min<std::int64_t>(device.processors, choice.plan.units());
     launch_shape.early = true;
     share_out(arguments.call.plan, launch_shape.grid);
     launch_shape.threads = entry.threads;
-    launch_shape.shared_bytes = entry.rings * arguments.call.stages * ring_slot_bytes + entry.control_bytes + 1024 +
-                                static_cast<int>(slots_of_dim(params.dim)) * held * query_slot_bytes;
+    launch_shape.shared_bytes =
+        entry.rings * arguments.call.stages * slot_bytes_of(entry.type) + entry.control_bytes + 1024 +
+        query_rows_held(entry, params, choice.plan) * static_cast<int>(query_row_bytes(entry.type, params.dim));
     launch(entry.function, launch_shape, params.place, &arguments);
     second_pass(arguments.call);
 }
@@ -206,7 +231,8 @@ void score_portable(const KernelSet& kernels, const core::Params& params, const 
     const std::int64_t grid = std::min(most, choice.plan.units());
     share_out(choice.plan, grid);
     const Arguments call = arguments_of(params, outputs, choice.plan);
-    launch(choice.entry->function, {grid, choice.entry->threads, 0}, params.place, &call);
+    const KernelEntry& entry = *choice.entry;
+    launch(entry.function, {grid, entry.threads, entry.control_bytes}, params.place, &call);
     second_pass(call);
 }
 
@@ -215,11 +241,11 @@ std::string refuse_tiled(const KernelSet& kernels, const core::Params& params) {
     if (device.capability != 90)
         return fmt::format("compute capability 9.0 (device {} has {}.{})", params.place.ordinal, device.capability / 10,
                            device.capability % 10);
+    if (params.normalize && !normalizes(kernels)) return "normalize";
     const KernelEntry& entry = entry_for(kernels, params, true);
-    const int rows = rows_for(entry, params);
-    const int held = query_rows_held(entry, rows, true);
-    if (ring_slots(params.dim, held, entry.control_bytes, entry.rings, device.shared_bytes) == 0) {
-        return fmt::format("d = {} beside {} query rows", params.dim, rows);
+    const Plan plan = plan_for(entry, params);
+    if (slots_for(entry, params, plan) == 0) {
+        return fmt::format("d = {} beside {} query rows", params.dim, query_rows_held(entry, params, plan));
     }
     return refuse_view(params);
 }
@@ -230,7 +256,7 @@ void load_kernels(const DeviceInfo& info) {
               "loading kernels");
     };
     for (const KernelSet& set : portable_sets()) {
-        for (int i = 0; i < set.count; ++i) load(set.entries[i].function, 0);
+        for (int i = 0; i < set.count; ++i) load(set.entries[i].function, set.entries[i].control_bytes);
     }
     load(second_pass_kernels.add_groups, 0);
     load(second_pass_kernels.join_parts, 0);

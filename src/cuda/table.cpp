@@ -1,4 +1,5 @@
-// The rows for CUDA devices, in order of preference. Rows of one token type give the same bits.
+// The rows for CUDA devices, in order of preference. Rows of one token type and precision give the same bits: those for
+// precision "high" stand first, and refuse "highest".
 #include <fmt/format.h>
 
 #include <string>
@@ -26,42 +27,68 @@ std::string missing() {
     return fmt::format("a CUDA device of compute capability {}.{}", Capability / 10, Capability % 10);
 }
 
-std::string refuse_common(DType type, const core::Params& params) {
+constexpr DType stored_as(TokenType type) {
+    switch (type) {
+        case TokenType::f16: return DType::f16;
+        case TokenType::bf16: return DType::bf16;
+        case TokenType::f32:
+        case TokenType::tf32: break;
+    }
+    return DType::f32;
+}
+
+std::string refuse_common(const KernelSet& kernels, const core::Params& params) {
     constexpr std::int64_t most_units = std::int64_t{1} << 31;
-    if (params.dtype != type) return std::string(name_of(params.dtype));
+    const TokenType type = kernels.entries[0].type;
+    if (params.dtype != stored_as(type)) return std::string(name_of(params.dtype));
+    if (type == TokenType::tf32 && params.high_precision_only) return "precision \"highest\"";
     if (params.pairs.count >= most_units) return "2^31 pairs in one call";
     return {};
 }
 
-template <DType Type, const auto& Entries>
+/// What a kernel without an aside takes.
+std::int64_t one_chain_of(TokenType type) {
+    return chain_of(type, tiled_dim_most);
+}
+
+template <const auto& Entries>
 std::string refuse_few(const core::Params& params) {
-    std::string why = refuse_common(Type, params);
+    std::string why = refuse_common(set_of(Entries), params);
     if (!why.empty()) return why;
-    if (params.dim > tiled_dim_most) return fmt::format("d = {}, at most {}", params.dim, tiled_dim_most);
+    if (params.dim > one_chain_of(Entries[0].type))
+        return fmt::format("d = {}, at most {}", params.dim, tiled_dim_most);
     const std::int64_t most = params.normalize ? few_normalized_rows_most : few_rows_most;
     if (padded_rows(params) > most) return fmt::format("{} query rows, at most {}", padded_rows(params), most);
     return refuse_tiled(set_of(Entries), params);
 }
 
-template <DType Type, const auto& Entries>
+template <const auto& Entries>
 std::string refuse_many(const core::Params& params) {
-    std::string why = refuse_common(Type, params);
+    std::string why = refuse_common(set_of(Entries), params);
     if (!why.empty()) return why;
-    if (params.dim > tiled_dim_most) return fmt::format("d = {}, at most {}", params.dim, tiled_dim_most);
+    if (params.dim > one_chain_of(Entries[0].type))
+        return fmt::format("d = {}, at most {}", params.dim, tiled_dim_most);
     return refuse_tiled(set_of(Entries), params);
 }
 
-template <DType Type, const auto& Entries>
+template <const auto& Entries>
 std::string refuse_wide(const core::Params& params) {
-    std::string why = refuse_common(Type, params);
+    std::string why = refuse_common(set_of(Entries), params);
     if (!why.empty()) return why;
     if (params.dim <= tiled_dim_most) return fmt::format("d = {}, more than {}", params.dim, tiled_dim_most);
     return refuse_tiled(set_of(Entries), params);
 }
 
-template <DType Type, const auto&>
+template <const auto& Entries>
+std::string refuse_split(const core::Params& params) {
+    std::string why = refuse_common(set_of(Entries), params);
+    if (!why.empty()) return why;
+    return refuse_tiled(set_of(Entries), params);
+}
+
+template <const auto& Entries>
 std::string refuse_portable(const core::Params& params) {
-    return refuse_common(Type, params);
+    return refuse_common(set_of(Entries), params);
 }
 
 template <const auto& Entries>
@@ -79,58 +106,74 @@ std::size_t scratch(const core::Params& params, const core::Outputs& outputs) {
     return workspace(set_of(Entries), params, outputs);
 }
 
-template <DType Type, const auto& Entries>
+template <const auto& Entries>
 constexpr Kernel few(std::string_view name) {
     return {name,
             "cuda",
             "Hopper, up to 128 query rows, d up to 192: document tokens on the long side of wgmma",
             &missing<90, true>,
-            &refuse_few<Type, Entries>,
+            &refuse_few<Entries>,
             &tiled<Entries>,
             nullptr,
             &scratch<Entries>};
 }
 
-template <DType Type, const auto& Entries>
+template <const auto& Entries>
 constexpr Kernel many(std::string_view name) {
     return {name,
             "cuda",
             "Hopper, d up to 192: blocks of 256 query rows on the long side of wgmma",
             &missing<90, true>,
-            &refuse_many<Type, Entries>,
+            &refuse_many<Entries>,
             &tiled<Entries>,
             nullptr,
             &scratch<Entries>};
 }
 
-template <DType Type, const auto& Entries>
+template <const auto& Entries>
 constexpr Kernel wide(std::string_view name) {
     return {name,
             "cuda",
             "Hopper, d above 192: sums of chains are put aside, blocks of up to 128 query rows",
             &missing<90, true>,
-            &refuse_wide<Type, Entries>,
+            &refuse_wide<Entries>,
             &tiled<Entries>,
             nullptr,
             &scratch<Entries>};
 }
 
-template <DType Type, const auto& Entries>
+template <const auto& Entries>
+constexpr Kernel split(std::string_view name) {
+    return {name,
+            "cuda",
+            "Hopper, float32 in bfloat16 parts: document tokens on the long side of wgmma",
+            &missing<90, true>,
+            &refuse_split<Entries>,
+            &tiled<Entries>,
+            nullptr,
+            &scratch<Entries>};
+}
+
+template <const auto& Entries>
 constexpr Kernel portable(std::string_view name, std::string_view description) {
-    return {name,          "cuda",  description,      &missing<80, false>, &refuse_portable<Type, Entries>,
+    return {name,          "cuda",  description,      &missing<80, false>, &refuse_portable<Entries>,
             &any<Entries>, nullptr, &scratch<Entries>};
 }
 
 constexpr Kernel rows[] = {
-    few<DType::f16, few_rows_f16>("cuda.sm90.few.f16"),
-    few<DType::bf16, few_rows_bf16>("cuda.sm90.few.bf16"),
-    many<DType::f16, many_rows_f16>("cuda.sm90.many.f16"),
-    many<DType::bf16, many_rows_bf16>("cuda.sm90.many.bf16"),
-    wide<DType::f16, wide_rows_f16>("cuda.sm90.wide.f16"),
-    wide<DType::bf16, wide_rows_bf16>("cuda.sm90.wide.bf16"),
-    portable<DType::f16, portable_f16>("cuda.sm80.f16", "any view, any dimension: tensor cores by mma.sync"),
-    portable<DType::bf16, portable_bf16>("cuda.sm80.bf16", "any view, any dimension: tensor cores by mma.sync"),
-    portable<DType::f32, portable_f32>("cuda.sm80.f32", "any view, any dimension: float32 multiply-add"),
+    few<few_rows_f16>("cuda.sm90.few.f16"),
+    few<few_rows_bf16>("cuda.sm90.few.bf16"),
+    many<many_rows_f16>("cuda.sm90.many.f16"),
+    many<many_rows_bf16>("cuda.sm90.many.bf16"),
+    wide<wide_rows_f16>("cuda.sm90.wide.f16"),
+    wide<wide_rows_bf16>("cuda.sm90.wide.bf16"),
+    portable<portable_f16>("cuda.sm80.f16", "any view, any dimension: tensor cores by mma.sync"),
+    portable<portable_bf16>("cuda.sm80.bf16", "any view, any dimension: tensor cores by mma.sync"),
+    few<few_rows_tf32>("cuda.sm90.few.tf32"),
+    many<many_rows_tf32>("cuda.sm90.many.tf32"),
+    portable<portable_tf32>("cuda.sm80.tf32", "precision \"high\", any view, any dimension: float32 as TF32"),
+    split<split_rows_f32>("cuda.sm90.split.f32"),
+    portable<portable_f32>("cuda.sm80.f32", "any view, any dimension: float32 in bfloat16 parts"),
 };
 
 }  // namespace

@@ -134,13 +134,20 @@ TEST(Tuning, RingsFitSharedMemory) {
     constexpr int hopper = 232448;
     for (const std::int64_t dim : {1, 64, 65, 128, 200, 256}) {
         for (const int rows : {32, 64, 128, 256}) {
-            const int slots = cuda::ring_slots(dim, rows, 20000, 1, hopper);
-            EXPECT_GE(slots, cuda::ring_slots_least) << dim << " " << rows;
-            EXPECT_LE(slots * cuda::ring_slot_bytes + cuda::slots_of_dim(dim) * rows * cuda::query_slot_bytes + 21024,
-                      hopper);
+            for (const cuda::TokenType type : {cuda::TokenType::bf16, cuda::TokenType::f32, cuda::TokenType::tf32}) {
+                const int slots = cuda::ring_slots(type, dim, rows, 20000, 1, hopper);
+                const std::int64_t queries = cuda::query_row_bytes(type, dim) * rows;
+                EXPECT_GE(slots, queries < 190000 ? cuda::ring_slots_least : 0) << dim << " " << rows;
+                EXPECT_LE(slots * cuda::slot_bytes_of(type), hopper - 21024 - (slots > 0 ? queries : 0));
+            }
         }
     }
-    EXPECT_EQ(cuda::ring_slots(256, 256, 20000, 1, 100 * 1024), 0);
+    EXPECT_EQ(cuda::ring_slots(cuda::TokenType::f16, 256, 256, 20000, 1, 100 * 1024), 0);
+    // A float32 row in three parts of 2 bytes, whole tiles of 64 dimensions.
+    EXPECT_EQ(cuda::query_row_bytes(cuda::TokenType::f32, 128), 128 * 3 * 2);
+    EXPECT_EQ(cuda::query_row_bytes(cuda::TokenType::f32, 65), 128 * 3 * 2);
+    EXPECT_EQ(cuda::query_row_bytes(cuda::TokenType::tf32, 65), 96 * 4);
+    EXPECT_EQ(cuda::slot_bytes_of(cuda::TokenType::f32), 8192);
 }
 
 // As many query rows as are wanted, fewer where they would leave no room for documents.

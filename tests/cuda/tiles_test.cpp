@@ -71,9 +71,9 @@ TEST_P(Shapes, RaggedFromNothingToLong) {
 INSTANTIATE_TEST_SUITE_P(Cuda, Shapes, ::testing::ValuesIn(types),
                          [](const auto& chosen) { return std::string(name_of(chosen.param)); });
 
-// Every row of a half type gives the same bits on random numbers: matrix instructions of many shapes among them.
+// Every row of a type gives the same bits on random numbers: matrix instructions of many shapes among them.
 TEST(Rows, AgreeBitForBit) {
-    for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const DType dtype : types) {
         for (const std::int64_t lq : {20, 40, 100}) {
             for (const std::int64_t dim : {48, 64, 128, 192, 200, 256, 320, 768, 1024, 4096}) {
                 const std::int64_t documents = dim > 1000 ? 4 : 20;
@@ -85,8 +85,10 @@ TEST(Rows, AgreeBitForBit) {
 }
 
 // Whether a document is cut depends on how many there are: the bits must not.
-TEST(Rows, CutDocumentsHaveTheSameBits) {
-    const Shape shape{Layout::cross, DType::f16, 2, 700, 33, 3000, 64, true, false, 5};
+class Cut : public ::testing::TestWithParam<DType> {};
+
+TEST_P(Cut, DocumentsHaveTheSameBits) {
+    const Shape shape{Layout::cross, GetParam(), 2, 700, 33, 3000, 64, true, false, 5};
     const Sample sample(shape, normal());
     const core::Problem whole = core::make_problem(sample.request);
     for (const core::Kernel* row : rows_for(shape.dtype)) {
@@ -102,6 +104,9 @@ TEST(Rows, CutDocumentsHaveTheSameBits) {
         }
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(Cuda, Cut, ::testing::ValuesIn(types),
+                         [](const auto& chosen) { return std::string(name_of(chosen.param)); });
 
 }  // namespace
 }  // namespace rowmax::test

@@ -1,6 +1,6 @@
 // A ring of document tiles in shared memory: one warp fills it through the copy engine, warpgroups multiply out of it.
 //
-//   slot    128 tokens x 64 dimensions (128 bytes a token, SWIZZLE_128B), 16 KiB
+//   slot    128 tokens x 64 dimensions of 2 bytes (128 bytes a token, SWIZZLE_128B), 16 KiB
 //   tile    up to 128 consecutive tokens of one document, in ceil(d / 64) consecutive slots
 //   full    barrier of a slot: the producer's arrival and the bytes of its boxes
 //   empty   barrier of a slot: one arrival of every warp that reads it
@@ -16,6 +16,8 @@
 #include "cuda/kernels/share.cuh"
 #include "cuda/prim/barrier.cuh"
 #include "cuda/prim/bulk_tensor.cuh"
+#include "cuda/prim/token_type.cuh"
+#include "cuda/tuning.hpp"
 
 namespace rowmax::cuda {
 
@@ -99,13 +101,14 @@ __device__ __forceinline__ void init_ring(DocumentRing& ring, std::byte* slots, 
 
 /// The producing warp of ring `number` of `rings`: it takes every so-manieth unit of the block's share. All lanes
 /// together look at masks; lane 0 fills slots.
+template <TokenType Type = TokenType::f16>
 class DocumentProducer {
   public:
     __device__ __forceinline__ DocumentProducer(DocumentRing& ring, const TiledArguments& arguments, int number,
                                                 int rings)
         : ring_(ring),
           arguments_(arguments),
-          slots_of_tile_(static_cast<int>((arguments.call.params.dim + slot_dims - 1) / slot_dims)),
+          slots_of_tile_(static_cast<int>((arguments.call.params.dim + slot_dims_of(Type) - 1) / slot_dims_of(Type))),
           number_(number),
           rings_(rings) {}
 
@@ -127,6 +130,8 @@ class DocumentProducer {
     }
 
   private:
+    static constexpr int tokens = tile_tokens_of(Type);
+
     struct Work {
         Unit unit;
         BoxCorner corner{0, 0, 0, 0};
@@ -154,7 +159,7 @@ class DocumentProducer {
         work.unit = unit_at(plan, number);
         const std::int64_t item = document_of(params, plan, work.unit);
         const core::Segment document = params.d.at(item);
-        const TokenRange range = tokens_of_part(plan, work.unit.part, document.length, tile_tokens);
+        const TokenRange range = tokens_of_part(plan, work.unit.part, document.length, tokens);
         work.corner = corner_of(params.d, item, document);
         work.begin = static_cast<int>(range.begin);
         work.end = static_cast<int>(range.end);
@@ -187,15 +192,15 @@ class DocumentProducer {
 
     __device__ __forceinline__ void send_unit(const Work& work) {
         int first = TileFlags::first_bit;
-        for (int base = work.begin;; base += tile_tokens, first = 0) {
+        for (int base = work.begin;; base += tokens, first = 0) {
             Tile tile;
             tile.unit = work.unit;
             tile.base = base;
-            const int last = base + tile_tokens >= work.end ? TileFlags::last_bit : 0;
+            const int last = base + tokens >= work.end ? TileFlags::last_bit : 0;
             int boxes = 0;
 #pragma unroll
             for (int b = 0; b < boxes_of_tile; ++b) {
-                tile.keep[b] = kept(work, base + b * box_tokens);
+                tile.keep[b] = b < tokens / box_tokens ? kept(work, base + b * box_tokens) : 0;
                 if (tile.keep[b] != 0) boxes = b + 1;
             }
             tile.flags.bits = boxes | first | last;
@@ -234,7 +239,7 @@ class DocumentProducer {
                 if (s == 0) ring_.tiles[place_.slot] = tile;
                 fill(boxes, at);
             }
-            at.element += slot_dims;
+            at.element += slot_dims_of(Type);
             place_.advance(stages);
         }
         __syncwarp();
@@ -242,10 +247,10 @@ class DocumentProducer {
 
     __device__ __forceinline__ void fill(int boxes, BoxCorner at) {
         Barrier* full = &ring_.full[place_.slot];
-        std::byte* to = ring_.slots + place_.slot * slot_bytes;
+        std::byte* to = ring_.slots + place_.slot * slot_bytes_of(Type);
         if (boxes == 0) return arrive(full);
         arrive_expecting(full, static_cast<std::uint32_t>(boxes * box_bytes));
-        if (boxes == boxes_of_tile) return copy_box(to, &arguments_.tile, at, full);
+        if (boxes == tokens / box_tokens) return copy_box(to, &arguments_.tile, at, full);
 #pragma unroll 1
         for (int b = 0; b < boxes; ++b, at.token += box_tokens) {
             copy_box(to + b * box_bytes, &arguments_.quarter, at, full);
@@ -262,9 +267,10 @@ class DocumentProducer {
 };
 
 /// A reading warpgroup's view of the ring.
-class DocumentReader {
+template <TokenType Type>
+class DocumentReaderOf {
   public:
-    __device__ __forceinline__ DocumentReader(DocumentRing& ring, int stages)
+    __device__ __forceinline__ DocumentReaderOf(DocumentRing& ring, int stages)
         : ring_(ring), slots_(shared_address(ring.slots)), stages_(stages) {}
 
     /// Waits for the next tile's first slot.
@@ -285,12 +291,12 @@ class DocumentReader {
     }
     /// Of the slot, in shared memory.
     [[nodiscard]] __device__ __forceinline__ std::uint32_t address() const {
-        return slots_ + static_cast<std::uint32_t>(place_.slot * slot_bytes);
+        return slots_ + static_cast<std::uint32_t>(place_.slot * slot_bytes_of(Type));
     }
     /// Where a slot has the first piece of 16 bytes of a token, as an address of shared memory: piece p is at that ^ 16
     /// p. No bank conflicts where lanes read tokens in order.
     [[nodiscard]] __device__ __forceinline__ std::uint32_t token(int slot, int token) const {
-        return slots_ + static_cast<std::uint32_t>(slot * slot_bytes + token * row_bytes + token % 8 * 16);
+        return slots_ + static_cast<std::uint32_t>(slot * slot_bytes_of(Type) + token * row_bytes + token % 8 * 16);
     }
     [[nodiscard]] __device__ __forceinline__ int slot() const {
         return place_.slot;
@@ -315,5 +321,7 @@ class DocumentReader {
     int stages_;
     RingPlace place_;
 };
+
+using DocumentReader = DocumentReaderOf<TokenType::f16>;
 
 }  // namespace rowmax::cuda

@@ -23,12 +23,14 @@
 
 namespace rowmax::cuda {
 
+/// With more columns registers are short, and the kernel for many rows takes the call.
+template <TokenType Type, int Columns>
+inline constexpr bool normalizes = Type != TokenType::tf32&& Columns <= 64;
+
 template <int Columns, bool Indexed>
 struct FewRowsControl {
     static constexpr int groups = Columns <= 64 ? 3 : 2;
     static constexpr int buffers = 2;
-    /// Beyond, registers are short, and the kernel for many rows takes the call.
-    static constexpr bool normalizes = Columns <= 64;
     Warmth warmth;
     DocumentRing rings[groups];
     float query_inverse[groups][Columns];
@@ -79,7 +81,7 @@ class FewRowsReader {
         constexpr int threads = 128 * Control::groups;
         unit_ = {0, 0, 0};
         const auto thread = static_cast<int>(threadIdx.x);
-        load_query_rows(call_, unit_, queries_, Columns, 0, Columns, thread, threads, control_.places[0]);
+        load_query_rows<Type>(call_, unit_, queries_, Columns, 0, Columns, thread, threads, control_.places[0]);
         if (normalized()) normalize_queries(Control::groups + 1, thread, threads);
         fence_async_proxy();
         sync_threads(Control::groups + 1, threads);
@@ -97,14 +99,14 @@ class FewRowsReader {
     __device__ __forceinline__ void load_own_queries() {
         const int thread = static_cast<int>(threadIdx.x % 128);
         sync_threads(1 + group_, 128);
-        load_query_rows(call_, unit_, queries_, Columns, 0, Columns, thread, 128, control_.places[group_]);
+        load_query_rows<Type>(call_, unit_, queries_, Columns, 0, Columns, thread, 128, control_.places[group_]);
         if (normalized()) normalize_queries(1 + group_, thread, 128);
         fence_async_proxy();
         sync_threads(1 + group_, 128);
     }
 
     [[nodiscard]] __device__ __forceinline__ bool normalized() const {
-        return Control::normalizes && call_.params.normalize;
+        return normalizes<Type, Columns> && call_.params.normalize;
     }
 
     // Between the loading of rows, by as many threads, and the barrier behind it.
@@ -136,7 +138,7 @@ class FewRowsReader {
     __device__ __forceinline__ void multiply_and_fold() {
         float sums[Halves][Columns / 2];
         PassingNorm<Type> norm;
-        const int slots = slots_of_token(call_.params.dim);
+        const int slots = slots_of_token<Type>(call_.params.dim);
         multiply_slot<false>(sums, 0);
         if (normalized()) add_squares<2>(norm, reader_, reader_.slot(), token_of_lane());
 #pragma unroll 1
@@ -308,7 +310,7 @@ __global__ void __launch_bounds__(tiled_threads(FewRowsControl<Columns, Indexed>
     const Arguments& call = arguments.call;
     std::byte* slots = aligned_slots(memory);
     std::byte* queries = slots + Control::groups * call.stages * slot_bytes;
-    const int query_bytes = slots_of_token(call.params.dim) * Columns * row_bytes;
+    const int query_bytes = slots_of_token<Type>(call.params.dim) * Columns * row_bytes;
     auto& control = *reinterpret_cast<Control*>(queries + (call.own_queries ? Control::groups : 1) * query_bytes);
     warm_up(arguments, control.warmth);
     if (threadIdx.x % 32 == 0) {
@@ -327,7 +329,7 @@ __global__ void __launch_bounds__(tiled_threads(FewRowsControl<Columns, Indexed>
     } else {
         release_registers<Share::others>();
         const int ring = warp - 4 * Control::groups;
-        if (ring < Control::groups) DocumentProducer(control.rings[ring], arguments, ring, Control::groups).run();
+        if (ring < Control::groups) DocumentProducer<Type>(control.rings[ring], arguments, ring, Control::groups).run();
     }
 }
 
@@ -338,10 +340,11 @@ KernelEntry few_rows_entry() {
     entry.function = reinterpret_cast<const void*>(&few_rows<Type, Rows, Indexed>);
     entry.rows = entry.least_rows = Rows;
     entry.indexed = Indexed;
-    entry.normalize = Control::normalizes ? NormalizeUse::either : NormalizeUse::never;
+    entry.normalize = normalizes<Type, Rows> ? NormalizeUse::either : NormalizeUse::never;
     entry.control_bytes = static_cast<int>(sizeof(Control));
     entry.rings = Control::groups;
     entry.threads = tiled_threads(Control::groups);
+    entry.type = Type;
     return entry;
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/params.hpp"
 #include "cuda/kernels/plan.hpp"
+#include "cuda/prim/token_type.cuh"
 
 namespace rowmax::cuda {
 
@@ -16,9 +17,10 @@ struct KernelEntry {
     int least_rows = 0;    ///< least that it can be told to take instead, in powers of two
     bool indexed = false;  ///< keeps winning tokens
     NormalizeUse normalize = NormalizeUse::either;
-    int control_bytes = 0;  ///< kernels for Hopper: shared memory besides the slots of both sides
+    int control_bytes = 0;  ///< shared memory; for Hopper: besides the slots of both sides
     int rings = 1;          ///< of document tiles, each with a warpgroup or two that read it
     int threads = 0;
+    TokenType type = TokenType::f16;
 };
 
 /// The kernels of one row of the table: with and without winning tokens, by rising number of rows.

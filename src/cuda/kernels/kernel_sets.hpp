@@ -17,6 +17,8 @@ template <TokenType Type, bool Indexed>
 KernelEntry wide_rows_entry();
 template <TokenType Type, bool Indexed>
 KernelEntry portable_entry();
+template <int Rows, bool Indexed>
+KernelEntry split_rows_entry();
 
 extern const KernelEntry few_rows_f16[6];
 extern const KernelEntry few_rows_bf16[6];
@@ -24,9 +26,13 @@ extern const KernelEntry many_rows_f16[4];
 extern const KernelEntry many_rows_bf16[4];
 extern const KernelEntry wide_rows_f16[2];
 extern const KernelEntry wide_rows_bf16[2];
+extern const KernelEntry few_rows_tf32[6];
+extern const KernelEntry many_rows_tf32[2];
+extern const KernelEntry split_rows_f32[4];
 extern const KernelEntry portable_f16[2];
 extern const KernelEntry portable_bf16[2];
 extern const KernelEntry portable_f32[2];
+extern const KernelEntry portable_tf32[2];
 
 struct SecondPassKernels {
     const void* add_groups = nullptr;
@@ -39,12 +45,13 @@ constexpr KernelSet set_of(const KernelEntry (&entries)[Count]) {
     return {entries, Count};
 }
 
-inline std::array<KernelSet, 6> tiled_sets() {
-    return {set_of(few_rows_f16),   set_of(few_rows_bf16), set_of(many_rows_f16),
-            set_of(many_rows_bf16), set_of(wide_rows_f16), set_of(wide_rows_bf16)};
+inline std::array<KernelSet, 9> tiled_sets() {
+    return {set_of(few_rows_f16),   set_of(few_rows_bf16),  set_of(many_rows_f16),
+            set_of(many_rows_bf16), set_of(wide_rows_f16),  set_of(wide_rows_bf16),
+            set_of(few_rows_tf32),  set_of(many_rows_tf32), set_of(split_rows_f32)};
 }
-inline std::array<KernelSet, 3> portable_sets() {
-    return {set_of(portable_f16), set_of(portable_bf16), set_of(portable_f32)};
+inline std::array<KernelSet, 4> portable_sets() {
+    return {set_of(portable_f16), set_of(portable_bf16), set_of(portable_f32), set_of(portable_tf32)};
 }
 
 }  // namespace rowmax::cuda

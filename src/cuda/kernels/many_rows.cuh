@@ -110,7 +110,7 @@ class ManyRowsReader {
         row_tiles_ = uniform(used > 64 * (group_ + 2) ? 2 : 1);
         sync_threads(1 + group_, 128);
         for (int i = 0; i < row_tiles_; ++i) {
-            load_query_rows(call_, unit_, queries_, many_rows_block, 64 * (group_ + 2 * i), 64, thread, 128);
+            load_query_rows<Type>(call_, unit_, queries_, many_rows_block, 64 * (group_ + 2 * i), 64, thread, 128);
         }
         if constexpr (Normalized) normalize_queries(thread);
         fence_async_proxy();
@@ -246,7 +246,7 @@ class ManyRowsReader {
     Unit unit_{-1, -1, -1};
     int row_tiles_ = 1;
     bool seen_ = false;
-    const int slots_of_tile_ = slots_of_token(call_.params.dim);
+    const int slots_of_tile_ = slots_of_token<Type>(call_.params.dim);
     TileHead head_;
     Maximum<Indexed> best_[2][2];
 };
@@ -260,7 +260,7 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
     std::byte* queries = slots + call.stages * slot_bytes;
     using Control = ManyRowsControl<Indexed>;
     auto& control =
-        *reinterpret_cast<Control*>(queries + slots_of_token(call.params.dim) * many_rows_block * row_bytes);
+        *reinterpret_cast<Control*>(queries + slots_of_token<Type>(call.params.dim) * many_rows_block * row_bytes);
     warm_up(arguments, control.warmth);
     if (threadIdx.x % 32 == 0) {
         init_ring(control.ring, slots, reading_warps);
@@ -278,7 +278,7 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
         ManyRowsReader<Type, Indexed, Normalized>(control, queries, call).run();
     } else {
         release_registers<Registers<many_rows_groups>::others>();
-        if (warp == reading_warps) DocumentProducer(control.ring, arguments, 0, 1).run();
+        if (warp == reading_warps) DocumentProducer<Type>(control.ring, arguments, 0, 1).run();
         if (warp == reading_warps + 1) RowWriter<Indexed, many_rows_block, false>(control.maxima, call).run();
         if constexpr (Normalized && may_be_far<Type>) {
             if (warp == reading_warps + 2) look_after_far_tokens<Type>(control.norms, call, reading_warps);
@@ -295,6 +295,7 @@ KernelEntry many_rows_entry() {
     entry.normalize = Normalized ? NormalizeUse::only : NormalizeUse::never;
     entry.control_bytes = static_cast<int>(sizeof(ManyRowsControl<Indexed>));
     entry.threads = tiled_threads(many_rows_groups);
+    entry.type = Type;
     return entry;
 }
 

@@ -3,28 +3,18 @@
 //   query rows 64 (four warps of 16)  x  document tile 64 tokens, in chunks of 128 bytes of the dimension
 //
 // Both sides' chunks pass through two buffers in shared memory, rows 144 bytes apart (no bank conflicts): while one
-// chunk is multiplied, the next is on its way. Half types multiply on tensor cores, in the same order as the kernels
-// for Hopper, float32 on the ordinary units.
-//
-// float32 products are added in chains of 8, and the sums of two chains to a total that keeps what its roundings took:
-// the error stays at two units of the last place whatever the dimension and the signs.
+// chunk is multiplied, the next is on its way. Products are added in the same order as in the kernels for Hopper.
 #pragma once
 
 #include "cuda/kernels/kernel_sets.hpp"
-#include "cuda/kernels/products.cuh"
+#include "cuda/kernels/portable_sums.cuh"
 #include "cuda/kernels/row_norm.cuh"
 #include "cuda/kernels/scores.cuh"
 #include "cuda/kernels/share.cuh"
-#include "cuda/prim/mma.cuh"
-#include "cuda/tuning.hpp"
 
 namespace rowmax::cuda {
 
-inline constexpr int portable_threads = 128;
 inline constexpr int portable_rows = 64;
-inline constexpr int portable_tokens = 64;
-inline constexpr int chunk_bytes = 128;
-inline constexpr int padded_row = chunk_bytes + 16;
 inline constexpr int portable_buffers = 2;
 
 struct QueryRow {
@@ -33,147 +23,20 @@ struct QueryRow {
     bool kept;
 };
 
+template <TokenType Type>
 struct PortableMemory {
     alignas(16) std::byte q[portable_buffers][portable_rows * padded_row];
     alignas(16) std::byte d[portable_buffers][portable_tokens * padded_row];
+    alignas(16) PortableParts<Type> parts;
     QueryRow rows[portable_rows];
     Norm norms[portable_tokens];
     float octs[portable_rows / rows_of_oct];
 };
 
-/// Similarities of 64 tokens with a warp's 16 rows, chunk by chunk.
-template <TokenType Type>
-class Accumulator {
-  public:
-    __device__ __forceinline__ explicit Accumulator(std::int64_t dim)
-        : chunks_of_chain_(static_cast<int>(chain_of(dim)) * 2 / chunk_bytes) {}
-
-    __device__ __forceinline__ void begin(Products<portable_tokens>& sums) {
-#pragma unroll
-        for (int i = 0; i < values; ++i) sums.value[i] = 0;
-    }
-
-    __device__ __forceinline__ void add(Products<portable_tokens>& sums, const std::byte* q, const std::byte* d) {
-        const int lane = static_cast<int>(threadIdx.x % 32);
-        const std::byte* a_row = q + (threadIdx.x / 32 * 16 + lane % 16) * padded_row + lane / 16 * 16;
-        const std::byte* b_row = d + (lane / 16 * 8 + lane % 8) * padded_row + lane / 8 % 2 * 16;
-#pragma unroll
-        for (int step = 0; step < chunk_bytes / 32; ++step) {
-            std::uint32_t a[4];
-            load_tiles(a, a_row + step * 32);
-#pragma unroll
-            for (int j = 0; j < portable_tokens / 16; ++j) {
-                std::uint32_t b[4];
-                load_tiles(b, b_row + j * 16 * padded_row + step * 32);
-                multiply_add<Type>(&sums.value[8 * j], a, b[0], b[1]);
-                multiply_add<Type>(&sums.value[8 * j + 4], a, b[2], b[3]);
-            }
-        }
-        if (++chunks_ == chunks_of_chain_) put_aside(sums);
-    }
-
-    __device__ __forceinline__ void end(Products<portable_tokens>& sums) {
-        if (!aside_used_) return;
-#pragma unroll
-        for (int i = 0; i < values; ++i) sums.value[i] += aside_[i];
-    }
-
-  private:
-    static constexpr int values = portable_tokens / 2;
-
-    __device__ __forceinline__ void put_aside(Products<portable_tokens>& sums) {
-#pragma unroll
-        for (int i = 0; i < values; ++i) {
-            aside_[i] = aside_used_ ? aside_[i] + sums.value[i] : sums.value[i];
-            sums.value[i] = 0;
-        }
-        aside_used_ = true;
-        chunks_ = 0;
-    }
-
-    float aside_[values];
-    bool aside_used_ = false;
-    int chunks_of_chain_;
-    int chunks_ = 0;
-};
-
-template <>
-class Accumulator<TokenType::f32> {
-  public:
-    __device__ __forceinline__ explicit Accumulator(std::int64_t) {}
-
-    __device__ __forceinline__ void begin(Products<portable_tokens>& sums) {
-#pragma unroll
-        for (int i = 0; i < values; ++i) sums.value[i] = lost_[i] = 0;
-    }
-
-    __device__ __forceinline__ void add(Products<portable_tokens>& sums, const std::byte* q, const std::byte* d) {
-#pragma unroll 1
-        for (int run = 0; run < chunk_bytes / run_bytes; ++run) add_run(sums, q + run * run_bytes, d + run * run_bytes);
-    }
-
-    // What is lost next to an infinity or NaN is NaN: the plain sum is right.
-    __device__ __forceinline__ void end(Products<portable_tokens>& sums) {
-#pragma unroll
-        for (int i = 0; i < values; ++i) {
-            if (fabsf(sums.value[i]) < __builtin_huge_valf()) sums.value[i] += lost_[i];
-        }
-    }
-
-  private:
-    static constexpr int values = portable_tokens / 2;
-    static constexpr int run_bytes = 64;
-
-    /// sum += x, and what rounding took from it.
-    __device__ __forceinline__ static void add_keeping(float& sum, float& lost, float x) {
-        const float total = sum + x;
-        const float part = total - sum;
-        lost += (sum - (total - part)) + (x - part);
-        sum = total;
-    }
-
-    __device__ __forceinline__ static float chain(const float4& a0, const float4& a1, const float4& b0,
-                                                  const float4& b1) {
-        float sum = a0.x * b0.x;
-        sum = fmaf(a0.y, b0.y, sum);
-        sum = fmaf(a0.z, b0.z, sum);
-        sum = fmaf(a0.w, b0.w, sum);
-        sum = fmaf(a1.x, b1.x, sum);
-        sum = fmaf(a1.y, b1.y, sum);
-        sum = fmaf(a1.z, b1.z, sum);
-        return fmaf(a1.w, b1.w, sum);
-    }
-
-    __device__ __forceinline__ void add_run(Products<portable_tokens>& sums, const std::byte* q, const std::byte* d) {
-        const int lane = static_cast<int>(threadIdx.x % 32);
-        const std::byte* a_row = q + (threadIdx.x / 32 * 16 + lane / 4) * padded_row;
-        const std::byte* b_row = d + 2 * (lane % 4) * padded_row;
-        float4 a[2][4];
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            a[i / 4][i % 4] = *reinterpret_cast<const float4*>(a_row + i / 4 * 8 * padded_row + i % 4 * 16);
-        }
-#pragma unroll
-        for (int c = 0; c < portable_tokens / 4; ++c) {
-            float4 b[4];
-#pragma unroll
-            for (int k = 0; k < 4; ++k)
-                b[k] = *reinterpret_cast<const float4*>(b_row + offset_of(c) * padded_row + k * 16);
-#pragma unroll
-            for (int r = 0; r < 2; ++r) {
-                const float x = chain(a[r][0], a[r][1], b[0], b[1]) + chain(a[r][2], a[r][3], b[2], b[3]);
-                add_keeping(sums.value[c / 2 * 4 + c % 2 + 2 * r], lost_[c / 2 * 4 + c % 2 + 2 * r], x);
-            }
-        }
-    }
-
-    float lost_[values];
-};
-
 template <TokenType Type, bool Indexed>
 class PortableKernel {
   public:
-    __device__ __forceinline__ PortableKernel(PortableMemory& memory, const Arguments& call)
+    __device__ __forceinline__ PortableKernel(PortableMemory<Type>& memory, const Arguments& call)
         : memory_(memory),
           call_(call),
           chunks_(static_cast<int>((call.params.dim + chunk_elements - 1) / chunk_elements)) {}
@@ -201,6 +64,7 @@ class PortableKernel {
     }
 
     __device__ __forceinline__ void find_rows() {
+        rows_used_ = rows_used(call_.params, call_.plan, unit_);
         __syncthreads();
         const int r = static_cast<int>(threadIdx.x);
         if (r < portable_rows) {
@@ -232,10 +96,10 @@ class PortableKernel {
         seen_ = true;
         if (call_.params.normalize) find_norms(base, end);
         Products<portable_tokens> sums[1];
-        multiply(sums[0], base, end);
-        if (call_.params.normalize) scale(sums[0]);
         const int shift = 2 * (lane_ % 4);
         const std::uint32_t moved[2] = {keep[0] >> shift, keep[1] >> shift};
+        multiply(sums[0], base, end, moved);
+        if (call_.params.normalize) scale(sums[0]);
         const auto first = static_cast<int>(base) + shift;
         const std::uint32_t full = (keep[0] == all_lanes ? 1U : 0U) | (keep[1] == all_lanes ? 2U : 0U);
         Fold<Indexed>::tile(best_, sums, moved, full, first);
@@ -248,7 +112,7 @@ class PortableKernel {
             const std::byte* data = document_.data + (base + t) * call_.params.d.row_stride;
             const Norm norm = norm_of<Type>(data, call_.params.dim, call_.d_by_16);
             // Only float32 tokens are scaled themselves: the kernels for Hopper cannot, and need the same bits.
-            memory_.norms[t] = Type == TokenType::f32 ? norm : Norm{1, inverse_of(norm)};
+            memory_.norms[t] = bytes_of(Type) == 4 ? norm : Norm{1, inverse_of(norm)};
         }
         __syncthreads();
     }
@@ -262,9 +126,10 @@ class PortableKernel {
         }
     }
 
-    __device__ __forceinline__ void multiply(Products<portable_tokens>& sums, std::int64_t base, std::int64_t end) {
-        Accumulator<Type> accumulator(call_.params.dim);
-        accumulator.begin(sums);
+    __device__ __forceinline__ void multiply(Products<portable_tokens>& sums, std::int64_t base, std::int64_t end,
+                                             const std::uint32_t (&keep)[2]) {
+        PortableSum<Type> sum(call_.params.dim);
+        sum.begin(sums);
         fetch(0, base, end);
         for (int chunk = 0; chunk < chunks_; ++chunk) {
             if (chunk + 1 < chunks_) fetch(chunk + 1, base, end);
@@ -275,10 +140,46 @@ class PortableKernel {
                 wait_copy_groups<0>();
             }
             __syncthreads();
-            accumulator.add(sums, memory_.q[chunk % portable_buffers], memory_.d[chunk % portable_buffers]);
+            const std::byte* d = memory_.d[chunk % portable_buffers];
+            if constexpr (Type == TokenType::f32) {
+                sum.split_tokens(d, memory_.parts);
+                __syncthreads();
+            }
+            if (warp_ * 16 < rows_used_) sum.add(sums, memory_.q[chunk % portable_buffers], d, memory_.parts);
             __syncthreads();
         }
-        accumulator.end(sums);
+        sum.end(sums);
+        if constexpr (Type == TokenType::f32) mend(sums, base, keep);
+    }
+
+    /// Computes directly what the parts cannot give. `keep` as for Fold.
+    __device__ __forceinline__ void mend(Products<portable_tokens>& sums, std::int64_t base,
+                                         const std::uint32_t (&keep)[2]) {
+        bool wrong = false;
+        std::uint32_t kept_columns = 0;
+#pragma unroll
+        for (int c = 0; c < portable_tokens / 4; ++c) {
+            const std::uint32_t kept_one = keep[c / 8] >> offset_of(c % 8) & 1U;
+            kept_columns |= kept_one << c;
+            const bool both = is_finite(sums.at(0, c)) && is_finite(sums.at(1, c));
+            wrong = wrong || (kept_one != 0 && !both);
+        }
+        if (ballot(wrong) == 0) return;
+        replace_each(sums.value, [&](int i, float value) {
+            const int c = i / 4 * 2 + i % 2;
+            if ((kept_columns >> c & 1U) == 0 || is_finite(value)) return value;
+            return direct(warp_ * 16 + i / 2 % 2 * 8 + lane_ / 4, 2 * (lane_ % 4) + offset_of(c), base);
+        });
+    }
+
+    __device__ __forceinline__ float direct(int row_number, int token, std::int64_t base) const {
+        const QueryRow& row = memory_.rows[row_number];
+        if (!row.kept) return 0;
+        const std::byte* d = document_.data + (base + token) * call_.params.d.row_stride;
+        const bool scaled = call_.params.normalize;
+        return direct_similarity({reinterpret_cast<const float*>(row.data), scaled ? row.norm.scale : 1},
+                                 {reinterpret_cast<const float*>(d), scaled ? memory_.norms[token].scale : 1},
+                                 static_cast<int>(call_.params.dim));
     }
 
     /// Starts to bring one chunk of both sides: 8 threads a row.
@@ -302,6 +203,9 @@ class PortableKernel {
         if (row != nullptr && by_16 && !scaled && element + elements_of_piece<Type> <= call_.params.dim) {
             return copy_16_bytes(to, row + element * bytes_of(Type));
         }
+        if constexpr (bytes_of(Type) == 4) {
+            if (row != nullptr && !scaled) return fetch_words(to, row, element);
+        }
         uint4 value = make_uint4(0, 0, 0, 0);
         if (row != nullptr) value = read_piece<Type>(row, element, call_.params.dim, by_16);
         if (scaled && row != nullptr) {
@@ -312,6 +216,18 @@ class PortableKernel {
             value = narrow<Type>(values);
         }
         *reinterpret_cast<uint4*>(to) = value;
+    }
+
+    /// float32 tokens at any address.
+    __device__ __forceinline__ void fetch_words(std::byte* to, const std::byte* row, std::int64_t element) const {
+#pragma unroll
+        for (int i = 0; i < 4; ++i, to += 4) {
+            if (element + i < call_.params.dim) {
+                copy_4_bytes(to, row + (element + i) * 4);
+            } else {
+                *reinterpret_cast<float*>(to) = 0;
+            }
+        }
     }
 
     __device__ __forceinline__ void finish() {
@@ -334,12 +250,13 @@ class PortableKernel {
         __syncthreads();
     }
 
-    PortableMemory& memory_;
+    PortableMemory<Type>& memory_;
     const Arguments& call_;
     int chunks_;
     const int warp_ = static_cast<int>(threadIdx.x / 32);
     const int lane_ = static_cast<int>(threadIdx.x % 32);
     Unit unit_{-1, -1, -1};
+    int rows_used_ = 0;
     core::Segment document_;
     bool seen_ = false;
     Maximum<Indexed> best_[1][2];
@@ -347,8 +264,8 @@ class PortableKernel {
 
 template <TokenType Type, bool Indexed>
 __global__ void __launch_bounds__(portable_threads, 2) portable(const __grid_constant__ Arguments call) {
-    __shared__ alignas(16) std::byte memory[sizeof(PortableMemory)];
-    PortableKernel<Type, Indexed>(*reinterpret_cast<PortableMemory*>(memory), call).run();
+    extern __shared__ uint4 memory[];
+    PortableKernel<Type, Indexed>(*reinterpret_cast<PortableMemory<Type>*>(memory), call).run();
 }
 
 template <TokenType Type, bool Indexed>
@@ -357,7 +274,9 @@ KernelEntry portable_entry() {
     entry.function = reinterpret_cast<const void*>(&portable<Type, Indexed>);
     entry.rows = entry.least_rows = portable_rows;
     entry.indexed = Indexed;
+    entry.control_bytes = static_cast<int>(sizeof(PortableMemory<Type>));
     entry.threads = portable_threads;
+    entry.type = Type;
     return entry;
 }
 

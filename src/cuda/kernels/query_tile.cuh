@@ -1,5 +1,5 @@
-// Query rows in shared memory, in the layout of a wgmma operand: tiles of 64 dimensions, `rows` x 128 bytes each,
-// SWIZZLE_128B; zeros where there is no token and beyond d.
+// Query rows in shared memory, in the layout of a wgmma operand: tiles of 64 dimensions (32 of float32), `rows` x 128
+// bytes each, SWIZZLE_128B; zeros where there is no token and beyond d.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@ namespace rowmax::cuda {
 
 /// Rows [first, first + count) of the unit's block, by `threads` threads of which this is number `thread`. Where each
 /// row's results go is left in `places`, for who asks.
+template <TokenType Type>
 __device__ __forceinline__ void load_query_rows(const Arguments& call, const Unit& unit, std::byte* tile, int tile_rows,
                                                 int first, int count, int thread, int threads,
                                                 RowPlace* places = nullptr) {
@@ -24,8 +25,9 @@ __device__ __forceinline__ void load_query_rows(const Arguments& call, const Uni
     if (places != nullptr && thread < count) places[number] = place_of(call, unit, row);
     const std::byte* data = row.segment.data + row.position * call.params.q.row_stride;
     const auto dim = static_cast<int>(call.params.dim);
-    const int pieces = slots_of_token(dim) * 8;
-    const int whole = call.q_by_16 ? dim / 8 : 0;
+    const int pieces = slots_of_token<Type>(dim) * pieces_of_slot;
+    constexpr int elements = elements_of_piece<Type>;
+    const int whole = call.q_by_16 ? dim / elements : 0;
     std::byte* to = tile + number * row_bytes;
     const auto place = [&](int piece) {
         return reinterpret_cast<uint4*>(to + piece / 8 * tile_rows * row_bytes + ((piece % 8) ^ (number % 8)) * 16);
@@ -44,11 +46,11 @@ __device__ __forceinline__ void load_query_rows(const Arguments& call, const Uni
             if (piece + i * step < pieces) *place(piece + i * step) = value[i];
         }
     }
-    // Unaligned rows, and the end of a dimension that is no multiple of 8.
+    // Unaligned rows, and the end of a dimension that is no multiple of a piece's.
     if (!row.kept) return;
 #pragma unroll 1
-    for (int piece = thread / count; piece * 8 < dim; piece += step) {
-        if (piece >= whole) *place(piece) = read_piece<TokenType::bf16>(data, piece * 8, dim, false);
+    for (int piece = thread / count; piece * elements < dim; piece += step) {
+        if (piece >= whole) *place(piece) = read_piece<Type>(data, piece * elements, dim, false);
     }
 }
 
@@ -60,7 +62,7 @@ __device__ __forceinline__ float normalize_query_row(std::byte* tile, int tile_r
         return *reinterpret_cast<uint4*>(tile + (i / pieces_of_slot) * tile_rows * row_bytes + number * row_bytes +
                                          ((i % pieces_of_slot) ^ (number % 8)) * 16);
     };
-    const int pieces = slots_of_token(dim) * pieces_of_slot;
+    const int pieces = slots_of_token<Type>(dim) * pieces_of_slot;
     PassingNorm<Type> passing;
 #pragma unroll 4
     for (int i = 0; i < pieces; ++i) passing.add({piece(i).x, piece(i).y, piece(i).z, piece(i).w});

@@ -23,8 +23,9 @@ __device__ __forceinline__ std::byte* aligned_slots(std::byte* memory) {
     return memory + (1024 - shared_address(memory) % 1024) % 1024;
 }
 
+template <TokenType Type = TokenType::f16>
 __host__ __device__ constexpr int slots_of_token(std::int64_t dim) {
-    return static_cast<int>((dim + slot_dims - 1) / slot_dims);
+    return static_cast<int>((dim + slot_dims_of(Type) - 1) / slot_dims_of(Type));
 }
 
 /// Written at a kernel's start and never read.

@@ -138,7 +138,7 @@ __device__ __forceinline__ Norm norm_of(const std::byte* row, std::int64_t dim, 
     constexpr int count = elements_of_piece<Type>;
     const auto pieces = static_cast<int>((dim + count - 1) / count);
     const auto piece = [&](int i) { return read_piece<Type>(row, std::int64_t{i} * count, dim, by_16); };
-    if constexpr (Type == TokenType::f32) {
+    if constexpr (bytes_of(Type) == 4) {
         return scaled_norm<Type>(pieces, piece);
     } else {
         PassingNorm<Type> norm;

@@ -23,7 +23,7 @@ __device__ __forceinline__ uint4 read_piece(const std::byte* row, std::int64_t e
 #pragma unroll
     for (int i = 0; i < count; ++i) {
         if (element + i >= dim) continue;
-        if constexpr (Type == TokenType::f32) {
+        if constexpr (bytes_of(Type) == 4) {
             words[i] = reinterpret_cast<const std::uint32_t*>(at)[i];
         } else {
             words[i / 2] |= static_cast<std::uint32_t>(reinterpret_cast<const std::uint16_t*>(at)[i]) << (i % 2 * 16);
@@ -51,7 +51,7 @@ __device__ __forceinline__ void widen(const uint4& piece, float (&to)[elements_o
     const std::uint32_t words[4] = {piece.x, piece.y, piece.z, piece.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        if constexpr (Type == TokenType::f32) {
+        if constexpr (bytes_of(Type) == 4) {
             to[i] = __uint_as_float(words[i]);
         } else {
             float two[2];
@@ -68,7 +68,7 @@ __device__ __forceinline__ uint4 narrow(const float (&from)[elements_of_piece<Ty
     std::uint32_t words[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        if constexpr (Type == TokenType::f32) {
+        if constexpr (bytes_of(Type) == 4) {
             words[i] = __float_as_uint(from[i]);
         } else if constexpr (Type == TokenType::bf16) {
             words[i] = __bfloat16_as_ushort(__float2bfloat16_rn(from[2 * i])) |

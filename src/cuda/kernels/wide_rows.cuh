@@ -91,7 +91,7 @@ class WideRowsReader {
         const int rows = call_.plan.rows;
         const int thread = static_cast<int>(threadIdx.x);
         sync_threads(1, threads);
-        load_query_rows(call_, unit_, queries_, rows, 0, rows, thread, threads);
+        load_query_rows<Type>(call_, unit_, queries_, rows, 0, rows, thread, threads);
         if (call_.params.normalize) {
             sync_threads(1, threads);
             if (thread < rows) {
@@ -230,7 +230,7 @@ class WideRowsReader {
         out_.send(unit_, seen_);
     }
 
-    static constexpr int slots_of_chain = static_cast<int>(chain_of(tiled_dim_most + 1)) / slot_dims;
+    static constexpr int slots_of_chain = static_cast<int>(chain_of(Type, tiled_dim_most + 1)) / slot_dims;
     static_assert(slots_of_chain == 2);
 
     Control& control_;

@@ -17,13 +17,19 @@ __device__ __forceinline__ void load_tiles(std::uint32_t (&to)[4], const void* r
                  : "memory");
 }
 
-/// sum += a x b, 16 rows, 8 columns, 16 products each.
+/// sum += a x b, 16 rows, 8 columns, 16 products each (8 for tf32: as many bytes).
 template <TokenType Type>
 __device__ __forceinline__ void multiply_add(float* sum, const std::uint32_t (&a)[4], std::uint32_t b0,
                                              std::uint32_t b1) {
     if constexpr (Type == TokenType::f16) {
         asm volatile(
             "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+            "{%0, %1, %2, %3};"
+            : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    } else if constexpr (Type == TokenType::tf32) {
+        asm volatile(
+            "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
             "{%0, %1, %2, %3};"
             : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
             : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -39,6 +45,10 @@ __device__ __forceinline__ void multiply_add(float* sum, const std::uint32_t (&a
 /// 16 bytes from global to shared memory without passing through registers.
 __device__ __forceinline__ void copy_16_bytes(void* to, const void* from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
+}
+/// 4 bytes, from any address that is a multiple of 4.
+__device__ __forceinline__ void copy_4_bytes(void* to, const void* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from) : "memory");
 }
 __device__ __forceinline__ void close_copy_group() {
     asm volatile("cp.async.commit_group;" ::: "memory");
