@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
@@ -14,6 +15,22 @@
 #include "io/output_file.hpp"
 
 namespace rowmax::cli {
+
+namespace {
+
+/// CLI11 cuts numbers that are too large down to the largest one.
+template <class Integer>
+CLI::Validator fits() {
+    return {[](const std::string& text) {
+                Integer value{};
+                const char* first = text.data() + (text.starts_with('+') ? 1 : 0);
+                const auto error = std::from_chars(first, text.data() + text.size(), value).ec;
+                return error == std::errc::result_out_of_range ? text + " is out of range" : std::string();
+            },
+            ""};
+}
+
+}  // namespace
 
 OptionRef& OptionRef::required() {
     option_->required();
@@ -67,11 +84,11 @@ OptionRef Command::add(const std::string& name, std::vector<std::string>& value,
 }
 
 OptionRef Command::add(const std::string& name, int& value, const std::string& help) {
-    return OptionRef(app_->add_option(name, value, help));
+    return OptionRef(app_->add_option(name, value, help)->check(fits<int>()));
 }
 
 OptionRef Command::add(const std::string& name, std::int64_t& value, const std::string& help) {
-    return OptionRef(app_->add_option(name, value, help));
+    return OptionRef(app_->add_option(name, value, help)->check(fits<std::int64_t>()));
 }
 
 OptionRef Command::add(const std::string& name, double& value, const std::string& help) {
@@ -79,7 +96,7 @@ OptionRef Command::add(const std::string& name, double& value, const std::string
 }
 
 OptionRef Command::add(const std::string& name, std::optional<std::int64_t>& value, const std::string& help) {
-    return OptionRef(app_->add_option(name, value, help));
+    return OptionRef(app_->add_option(name, value, help)->check(fits<std::int64_t>()));
 }
 
 OptionRef Command::add(const std::string& name, std::optional<std::string>& value, const std::string& help) {

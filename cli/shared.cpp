@@ -32,6 +32,14 @@ void require_kernel(const std::string& option) {
                                  option.empty() ? "ROWMAX_KERNEL" : "--kernel", name));
 }
 
+int threads_of(const ComputeOptions& options) {
+    try {
+        return core::thread_count(options.threads);
+    } catch (const Error& error) {  // of ROWMAX_THREADS
+        throw UsageError(error.what());
+    }
+}
+
 std::string check_bytes(const std::string& text) {
     try {
         parse_bytes(text);
@@ -89,7 +97,7 @@ Options score_options(const ComputeOptions& options) {
     require_kernel(options.kernel);
     Options result;
     result.normalize = options.normalize;
-    result.threads = core::thread_count(options.threads);
+    result.threads = threads_of(options);
     result.kernel = options.kernel;
     return result;
 }

@@ -8,6 +8,7 @@
 namespace rowmax::core {
 
 /// Threads for a call that asks for `wanted`: when 0, ROWMAX_THREADS, or else the cores this process may use.
+/// Throws Error(invalid_value) when that variable holds something else than a number.
 int thread_count(int wanted);
 
 namespace detail {

@@ -56,7 +56,8 @@ const Kernel* first_accepted(const std::vector<Verdict>& verdicts) {
     return nullptr;
 }
 
-[[noreturn]] void refuse_all(const std::vector<Verdict>& verdicts, std::string_view forced) {
+[[noreturn]] void refuse_all(const std::vector<Verdict>& verdicts, std::string_view option) {
+    const std::string_view forced = forced_name(option);
     std::string missing;
     bool any = false;
     for (const Verdict& v : verdicts) {
@@ -65,10 +66,8 @@ const Kernel* first_accepted(const std::vector<Verdict>& verdicts) {
         missing += fmt::format("{}{}: {}", missing.empty() ? "" : "; ", v.row->name, v.refusal);
     }
     if (!any) {
-        throw Error(
-            ErrorCode::invalid_value,
-            fmt::format("kernel: no kernel is named '{}' (ROWMAX_KERNEL or the kernel option); see `rowmax kernels`",
-                        forced));
+        throw Error(ErrorCode::invalid_value, fmt::format("{}: no kernel is named '{}'; see `rowmax kernels`",
+                                                          option.empty() ? "ROWMAX_KERNEL" : "kernel", forced));
     }
     throw Error(ErrorCode::not_implemented, fmt::format("no kernel accepts this call; missing: {}", missing));
 }
@@ -87,7 +86,7 @@ const Kernel& choose(const Params& params, std::string_view option) {
             if ((forced.empty() || names(forced, row.name)) && refusal(row, params).empty()) return row;
         }
     }
-    refuse_all(judge(params, forced), forced);
+    refuse_all(judge(params, forced), option);
 }
 
 }  // namespace rowmax::core

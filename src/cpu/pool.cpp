@@ -1,12 +1,15 @@
 #include "core/parallel.hpp"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <exception>
 #include <memory>
@@ -16,6 +19,7 @@
 #include <vector>
 
 #include "core/float_mode.hpp"
+#include "rowmax/error.hpp"
 
 namespace rowmax::cpu {
 
@@ -134,6 +138,18 @@ int available_cores() {
     return std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
 }
 
+/// ROWMAX_THREADS; 0 when it is not set, or empty.
+int threads_of_environment() {
+    const char* variable = std::getenv("ROWMAX_THREADS");
+    if (variable == nullptr || *variable == '\0') return 0;
+    const char* end = variable + std::strlen(variable);
+    int threads = 0;
+    const auto [stop, error] = std::from_chars(variable, end, threads);
+    if (error == std::errc() && stop == end && threads >= 0) return threads;
+    throw Error(ErrorCode::invalid_value,
+                fmt::format("ROWMAX_THREADS is '{}', which is no number of threads (0: all cores)", variable));
+}
+
 }  // namespace
 }  // namespace rowmax::cpu
 
@@ -141,8 +157,7 @@ namespace rowmax::core {
 
 int thread_count(int wanted) {
     if (wanted > 0) return std::min(wanted, cpu::most_threads);
-    const char* variable = std::getenv("ROWMAX_THREADS");
-    const int asked = variable == nullptr ? 0 : std::atoi(variable);
+    const int asked = cpu::threads_of_environment();
     if (asked > 0) return std::min(asked, cpu::most_threads);
     static const int cores = std::min(cpu::available_cores(), cpu::most_threads);
     return cores;

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <thread>
 
+#include "core/parallel.hpp"
 #include "rowmax/error.hpp"
 
 namespace rowmax::stream {
@@ -20,11 +20,6 @@ constexpr std::int64_t work_per_thread = 4'000'000'000;
 constexpr std::int64_t tokens_worth_packing = 2048;
 constexpr std::int64_t uncapped_step = 256 * mib;
 
-std::int64_t thread_count(int threads) {
-    if (threads > 0) return threads;
-    return std::max<std::int64_t>(std::thread::hardware_concurrency(), 1);
-}
-
 // Lists grow by doubling; the spare half and the list's own bookkeeping are counted.
 std::int64_t list_bytes(const StepNeeds& needs) {
     return needs.query_count * (needs.k * 32 + 64);
@@ -38,7 +33,7 @@ std::int64_t query_bytes(const StepNeeds& needs) {
 }
 
 std::int64_t scratch_bytes(int threads) {
-    return 2 * mib + 512 * kib * thread_count(threads);
+    return 2 * mib + 512 * kib * core::thread_count(threads);
 }
 
 }  // namespace
@@ -58,7 +53,7 @@ StepPlan plan_step(const StepNeeds& needs, std::int64_t memory, int threads) {
     }
     const std::int64_t spare = memory > 0 ? memory - needs.held - least : uncapped_step;
     const std::int64_t work =
-        work_per_thread * thread_count(threads) / (2 * needs.dim);  // query tokens x document tokens
+        work_per_thread * core::thread_count(threads) / (2 * needs.dim);  // query tokens x document tokens
     const std::int64_t length = std::max<std::int64_t>(needs.query_length, 1);
     StepPlan plan;
     const std::int64_t by_work = work / tokens_worth_packing / length;

@@ -95,6 +95,18 @@ def test_kernel_names(rowmax, files):
     assert "ROWMAX_KERNEL" in rowmax("search", *files, env={"ROWMAX_KERNEL": "cpu.abacus"}, code=2).stderr
 
 
+def test_wrong_thread_counts(rowmax, files):
+    done = rowmax("search", *files, env={"ROWMAX_THREADS": "many"}, code=2)
+    assert "ROWMAX_THREADS" in done.stderr
+    assert "'many'" in done.stderr
+
+
+@pytest.mark.parametrize("option", [["-k", "9223372036854775808"], ["--threads", "99999999999"]])
+def test_numbers_too_large_are_not_cut(rowmax, files, option):
+    done = rowmax("search", *files, *option, code=2)
+    assert option[1] in done.stderr
+
+
 def test_a_kernel_that_cannot_do_it(rowmax, files):
     wrong = next(
         k["name"]

@@ -1,5 +1,6 @@
 // The thread pool: every task once, several callers, tasks that call it, exceptions, fork.
 #include "core/parallel.hpp"
+#include "support/throws.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -91,6 +92,15 @@ TEST(Pool, CountsThreads) {
     setenv("ROWMAX_THREADS", "5", 1);
     EXPECT_EQ(thread_count(0), 5);
     EXPECT_EQ(thread_count(2), 2);
+    for (const char* everything : {"", "0"}) {
+        setenv("ROWMAX_THREADS", everything, 1);
+        EXPECT_GE(thread_count(0), 1);
+    }
+    for (const char* wrong : {"garbage", "4 threads", "-1", "1.5", "99999999999999999999"}) {
+        setenv("ROWMAX_THREADS", wrong, 1);
+        EXPECT_ERROR(thread_count(0), invalid_value, "ROWMAX_THREADS", wrong);
+        EXPECT_EQ(thread_count(2), 2) << "not asked for";
+    }
     unsetenv("ROWMAX_THREADS");
     EXPECT_GE(thread_count(0), 1);
 }

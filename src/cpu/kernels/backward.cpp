@@ -217,7 +217,8 @@ void run_sides(const TileOps& ops, const core::Params& params, const core::Gradi
     const double work = static_cast<double>(params.pairs.count) * static_cast<double>(params.q.max_length) *
                         static_cast<double>(params.dim);
     const double worth = work / multiplications_per_thread;
-    const int threads = worth < 2 ? 1 : static_cast<int>(std::min<double>(core::thread_count(params.threads), worth));
+    const int allowed = core::thread_count(params.threads);
+    const int threads = worth < 2 ? 1 : static_cast<int>(std::min<double>(allowed, worth));
     if (gradients.q != nullptr) SideGradient<Value>(ops, params, gradients, Side::queries).run(threads);
     if (gradients.d != nullptr) SideGradient<Value>(ops, params, gradients, Side::documents).run(threads);
 }

@@ -33,8 +33,9 @@ void Schedule::choose_tasks() {
     const double work = static_cast<double>(params_.pairs.count) * static_cast<double>(params_.q.max_length) *
                         static_cast<double>(params_.d.max_length) * static_cast<double>(params_.dim);
     const double worth = work / multiplications_per_thread;
+    const int allowed = core::thread_count(params_.threads);  // refuses a wrong ROWMAX_THREADS at every size
     if (worth < 2) return;
-    threads_ = core::thread_count(params_.threads);
+    threads_ = allowed;
     if (worth < threads_) threads_ = static_cast<int>(worth);
     if (threads_ < 2) return;
     const std::int64_t wanted = std::int64_t{threads_} * tasks_per_thread;
