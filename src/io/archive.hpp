@@ -25,8 +25,8 @@ class Archive {
     [[nodiscard]] const ArrayInfo* find(std::string_view name) const;
 };
 
-/// Numpy's .npz. Members are named without ".npy". Stored ones are mapped in place (their CRC is not read); deflated
-/// ones are inflated, checked, and may not be larger than `max_inflated_bytes` each.
+/// Numpy's .npz. Members are named without ".npy". Stored ones are mapped in place, deflated ones inflated; these may
+/// not be larger than `max_inflated_bytes` each. Asking for an array reads it once, to check its CRC.
 std::unique_ptr<Archive> open_npz(const std::filesystem::path& path, std::uint64_t max_inflated_bytes);
 
 /// Format: https://github.com/huggingface/safetensors#format

@@ -75,6 +75,11 @@ std::size_t inflate_prefix(std::span<const std::byte> file, const ZipMember& mem
     return Inflater(stored_bytes(file, member), where).read(out);
 }
 
+void check_crc(const ZipMember& member, std::span<const std::byte> bytes, const std::string& where) {
+    const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
+    if (crc != member.crc32) bad_data(where, "zip CRC-32: {:08x} announced, {:08x} found", member.crc32, crc);
+}
+
 void inflate_member(std::span<const std::byte> file, const ZipMember& member, std::span<std::byte> out,
                     const std::string& where) {
     Inflater inflater(stored_bytes(file, member), where);
@@ -85,8 +90,7 @@ void inflate_member(std::span<const std::byte> file, const ZipMember& member, st
         bad_data(where, "zip size: {} bytes announced, but the deflated data holds {}", out.size(),
                  longer ? "more" : fmt::format("{} in {} bytes", done, member.stored_size));
     }
-    const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(out.data()), out.size());
-    if (crc != member.crc32) bad_data(where, "zip CRC-32: {:08x} announced, {:08x} found", member.crc32, crc);
+    check_crc(member, out, where);
 }
 
 }  // namespace rowmax::io

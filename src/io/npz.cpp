@@ -88,7 +88,11 @@ class Npz final : public Archive {
     }
 
     Contents read(const ZipMember& member) const {
-        if (!member.deflated) return {file_->bytes().subspan(member.data_offset, member.stored_size), file_};
+        if (!member.deflated) {
+            const std::span<const std::byte> stored = file_->bytes().subspan(member.data_offset, member.stored_size);
+            check_crc(member, stored, where(member));
+            return {stored, file_};
+        }
         if (member.size > max_inflated_bytes_) {
             bad_data(where(member), "zip size: {} bytes when inflated, at most {} are allowed", member.size,
                      max_inflated_bytes_);

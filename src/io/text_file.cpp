@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string_view>
 
 #include "io/descriptor.hpp"
 #include "io/file_error.hpp"
@@ -12,6 +13,9 @@
 namespace rowmax::io {
 
 namespace {
+
+// What some editors put before UTF-8 text.
+constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
 // /dev/zero has no end, and neither has the memory it would take.
 void refuse_devices(const std::filesystem::path& path, int file) {
@@ -36,7 +40,9 @@ std::string read_text(const std::filesystem::path& path) {
         if (got < 0) system_failure(path, "read", errno);
         size += static_cast<std::size_t>(got);
         text.resize(size);
-        if (got == 0) return text;
+        if (got != 0) continue;
+        if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
+        return text;
     }
 }
 

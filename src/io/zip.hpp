@@ -24,6 +24,8 @@ std::vector<ZipMember> read_zip_directory(std::span<const std::byte> file, const
 /// Inflates the first bytes of a deflated member, as many as `out` holds or there are; returns how many.
 std::size_t inflate_prefix(std::span<const std::byte> file, const ZipMember& member, std::span<std::byte> out,
                            const std::string& where);
+/// Throws when `bytes`, the whole of a member, have another CRC than the directory says.
+void check_crc(const ZipMember& member, std::span<const std::byte> bytes, const std::string& where);
 /// Inflates a deflated member into `out`, whose size is member.size, and checks its length and CRC.
 void inflate_member(std::span<const std::byte> file, const ZipMember& member, std::span<std::byte> out,
                     const std::string& where);

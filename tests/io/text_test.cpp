@@ -153,11 +153,19 @@ TEST_F(Text, PipesAreReadToTheirEnd) {
     expect_error(ErrorCode::io, {folder_.string(), "directory"}, [&] { io::read_qrels(folder_); });
 }
 
+TEST_F(Text, AByteOrderMarkIsNoPartOfTheText) {
+    const std::string mark = "\xef\xbb\xbf";
+    EXPECT_EQ(io::read_id_file(write("ids", mark + "a\nb\n")), (std::vector<std::string>{"a", "b"}));
+    EXPECT_EQ(io::read_qrels(write("q", mark + "1 0 a 2\n"))[0].query, "1");
+    EXPECT_EQ(io::read_run(write("r", mark + "1 Q0 a 1 2 t\n"))[0].query, "1");
+    EXPECT_TRUE(io::read_id_file(write("empty", mark)).empty());
+}
+
 TEST_F(Text, Qrels) {
     const auto qrels = io::read_qrels(write("q", "1 0 a 2\n1\t0\tb\t0\n2 Q0 a -1\n"));
     ASSERT_EQ(qrels.size(), 2U);
-    EXPECT_EQ(qrels[0].judgements[0].relevance, 2);
-    EXPECT_EQ(qrels[1].judgements[0].relevance, -1);
+    EXPECT_EQ(qrels[0].judgments[0].relevance, 2);
+    EXPECT_EQ(qrels[1].judgments[0].relevance, -1);
     expect_error(ErrorCode::data, {"q:1", "relevance", "0.5"}, [&] { io::read_qrels(write("q", "1 0 a 0.5\n")); });
     expect_error(ErrorCode::data, {"q:2", "twice"}, [&] { io::read_qrels(write("q", "1 0 a 1\n1 0 a 1\n")); });
     expect_error(ErrorCode::io, {"none"}, [&] { io::read_qrels(at("none")); });
