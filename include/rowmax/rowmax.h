@@ -93,7 +93,8 @@ typedef struct rowmax_token_set {
     int64_t max_seqlen; /* packed only: an upper bound of the item lengths; 0: none */
 } rowmax_token_set;
 
-/* Start from rowmax_options_init(), then change what differs. It may grow at its end: `size` says which form it has. */
+/* Start from rowmax_options_init(), then change what differs. It may grow at its end: `size` says which form it has,
+ * and a library that is older than the header takes it while what it does not know is zero. */
 typedef struct rowmax_options {
     size_t size;
     int32_t normalize;  /* 1: score cosines */

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 
 namespace rowmax::capi {
 
@@ -49,23 +51,43 @@ Precision precision_of(std::int32_t precision) {
     }
 }
 
-// A struct that grew since is known by its size; so is one that nobody initialised.
-void check_size(std::size_t size, std::size_t known, std::string_view name) {
-    if (size == known) return;
-    throw Error(ErrorCode::invalid_value,
-                fmt::format("{0}.size is {1}, but this library knows {2} bytes: start from rowmax_{0}_init()", name,
-                            size, known));
+/// The sizes of the first release: no caller has smaller ones, but for those who initialised nothing.
+constexpr std::size_t first_options_size = 32;
+constexpr std::size_t first_request_size = offsetof(rowmax_request, pairing) + sizeof(void*);
+static_assert(sizeof(rowmax_options) >= first_options_size && sizeof(rowmax_request) >= first_request_size);
+constexpr std::size_t most_struct_size = 64 * 1024;
+
+/// A caller's struct in this library's form. Structs grow at their end, and zero is what an older caller would have
+/// meant: what a caller of an older header lacks is zero, and what one of a newer header has beyond must be.
+template <class Struct>
+Struct known_form(const Struct& given, std::size_t first_size, std::string_view name) {
+    const std::size_t size = given.size;
+    if (size < first_size || size > most_struct_size) {
+        throw Error(ErrorCode::invalid_value,
+                    fmt::format("{0}.size is {1}, but this library knows {2} bytes: start from rowmax_{0}_init()", name,
+                                size, sizeof(Struct)));
+    }
+    const auto* bytes = reinterpret_cast<const std::byte*>(&given);
+    for (std::size_t i = sizeof(Struct); i < size; ++i) {
+        if (bytes[i] == std::byte{}) continue;
+        throw Error(
+            ErrorCode::not_implemented,
+            fmt::format("{}: byte {} is set, but this library, an older one, knows {}", name, i, sizeof(Struct)));
+    }
+    Struct known{};
+    std::memcpy(&known, &given, std::min(size, sizeof(Struct)));
+    return known;
 }
 
 Options options_of(const rowmax_options* options) {
     if (options == nullptr) return {};
-    check_size(options->size, sizeof(rowmax_options), "options");
+    const rowmax_options known = known_form(*options, first_options_size, "options");
     Options out;
-    out.normalize = options->normalize != 0;
-    out.precision = precision_of(options->precision);
-    out.validate = options->validate != 0;
-    out.threads = options->threads;
-    if (options->kernel != nullptr) out.kernel = options->kernel;
+    out.normalize = known.normalize != 0;
+    out.precision = precision_of(known.precision);
+    out.validate = known.validate != 0;
+    out.threads = known.threads;
+    if (known.kernel != nullptr) out.kernel = known.kernel;
     return out;
 }
 
@@ -121,14 +143,14 @@ rowmax_view c_view(void* data, std::int32_t dtype, std::span<const std::int64_t>
 
 ScoreRequest request_of(const rowmax_request* request) {
     require(request, "request");
-    check_size(request->size, sizeof(rowmax_request), "request");
+    const rowmax_request known = known_form(*request, first_request_size, "request");
     ScoreRequest out;
-    out.q = token_set_of(request->q, {"Q", "q_mask", "cu_seqlens_q"});
-    out.d = token_set_of(request->d, {"D", "d_mask", "cu_seqlens_d"});
-    out.pairing = pairing_of(request->pairing);
-    out.pair_q = view_of(request->pair_q, "pair_q");
-    out.pair_d = view_of(request->pair_d, "pair_d");
-    out.options = options_of(request->options);
+    out.q = token_set_of(known.q, {"Q", "q_mask", "cu_seqlens_q"});
+    out.d = token_set_of(known.d, {"D", "d_mask", "cu_seqlens_d"});
+    out.pairing = pairing_of(known.pairing);
+    out.pair_q = view_of(known.pair_q, "pair_q");
+    out.pair_d = view_of(known.pair_d, "pair_d");
+    out.options = options_of(known.options);
     return out;
 }
 

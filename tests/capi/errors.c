@@ -106,6 +106,24 @@ static void options(void) {
     CHECK_FAILS(score(&request), ROWMAX_INVALID_VALUE, "request.size", "rowmax_request_init");
 }
 
+/* Callers of a newer header send larger structs: what this library does not know must be zero. */
+static void newer_structs(void) {
+    struct {
+        rowmax_options known;
+        int64_t later;
+    } options = {rowmax_options_init(), 0};
+    rowmax_request request = good();
+    options.known.size = sizeof(options);
+    request.options = &options.known;
+    CHECK_OK(score(&request));
+    options.later = 1;
+    CHECK_FAILS(score(&request), ROWMAX_NOT_IMPLEMENTED, "options", "byte 32");
+    options.known.size = (size_t)-1;
+    CHECK_FAILS(score(&request), ROWMAX_INVALID_VALUE, "options.size", "rowmax_options_init");
+    options.known.size = sizeof(rowmax_options) - 1;
+    CHECK_FAILS(score(&request), ROWMAX_INVALID_VALUE, "options.size", "rowmax_options_init");
+}
+
 static void bad_views(void) {
     const int64_t shape[5] = {1, 1, 1, 1, 1};
     rowmax_request request = good();
@@ -130,6 +148,7 @@ void test_errors(void) {
     numbers_out_of_range();
     absurd_sizes();
     options();
+    newer_structs();
     bad_views();
     last_error();
 }
