@@ -57,7 +57,7 @@ std::vector<eval::Measure> parse_measures(const std::vector<std::string>& names)
 
 void add_query(Evaluation& evaluation, const io::QrelsQuery& qrels, const std::vector<io::RunEntry>& entries,
                std::int64_t level) {
-    const eval::JudgedRanking judged = eval::judge(entries, qrels.judgements, level);
+    const eval::JudgedRanking judged = eval::judge(entries, qrels.judgments, level);
     QueryValues row{qrels.query, {}};
     for (const eval::Measure& measure : evaluation.measures) row.values.push_back(eval::value_of(measure, judged));
     evaluation.queries.push_back(std::move(row));
@@ -151,7 +151,7 @@ void run_eval(const EvalOptions& options) {
 void add_eval(Program& program) {
     Command sub = program.add_command("eval", "Measure a run against relevance judgments");
     auto options = std::make_shared<EvalOptions>();
-    sub.add("qrels", options->qrels, "Judgements: 'query iteration document relevance' a line").required();
+    sub.add("qrels", options->qrels, "Judgments: 'query iteration document relevance' a line").required();
     sub.add("run", options->run, "TREC run: 'query Q0 document rank score tag' a line").required();
     sub.add("-m,--measure", options->measures,
             "Measures, by trec_eval's names or the usual ones: ndcg@K, map, mrr, recall@K, success@K, P@K")

@@ -15,10 +15,17 @@ namespace {
 std::atomic<bool> flag = false;
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may touch it");
 
-extern "C" void on_signal(int) {
-    if (!flag.exchange(true)) return;
+/// How long work may take to notice a signal, in seconds; scoring one giant pair asks nobody until it is done.
+constexpr unsigned patience = 2;
+
+extern "C" void leave_at_once(int) {
     io::remove_temporary_files();
     _exit(exit_interrupted);
+}
+
+extern "C" void on_signal(int signal_number) {
+    if (flag.exchange(true)) leave_at_once(signal_number);
+    alarm(patience);
 }
 
 void handle(int signal_number, void (*handler)(int)) {
@@ -33,6 +40,7 @@ void handle(int signal_number, void (*handler)(int)) {
 void install_signal_handlers() {
     handle(SIGINT, on_signal);
     handle(SIGTERM, on_signal);
+    handle(SIGALRM, leave_at_once);
     handle(SIGPIPE, SIG_DFL);
     handle(SIGXFSZ, SIG_IGN);
 }
@@ -42,7 +50,9 @@ bool interrupted() noexcept {
 }
 
 void check_interrupted() {
-    if (interrupted()) throw Interrupted();
+    if (!interrupted()) return;
+    alarm(0);  // what follows is tidying up, and saving what was reached
+    throw Interrupted();
 }
 
 }  // namespace rowmax::cli

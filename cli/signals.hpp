@@ -7,7 +7,8 @@ namespace rowmax::cli {
 /// Thrown by check_interrupted(); ends the run with exit code 130.
 struct Interrupted {};
 
-/// SIGINT and SIGTERM set the flag, a second one ends the process at once; SIGPIPE ends it quietly, as filters
+/// SIGINT and SIGTERM set the flag; a second one, or two seconds in which nobody asks, end the process at once, without
+/// its temporary files; SIGPIPE ends it quietly, as filters
 /// do; SIGXFSZ becomes a write error.
 void install_signal_handlers();
 

@@ -133,16 +133,15 @@ Measure parse_measure(std::string_view text) {
                     text));
 }
 
-JudgedRanking judge(std::vector<io::RunEntry> entries, const std::vector<io::Judgement>& judgements,
-                    std::int64_t level) {
+JudgedRanking judge(std::vector<io::RunEntry> entries, const std::vector<io::Judgment>& judgments, std::int64_t level) {
     std::sort(entries.begin(), entries.end(), ranks_before);
     std::unordered_map<std::string_view, std::int64_t> relevance_of;
     JudgedRanking judged;
     judged.level = level;
-    for (const io::Judgement& judgement : judgements) {
-        relevance_of.emplace(judgement.doc, judgement.relevance);
-        if (judgement.relevance >= level) ++judged.num_relevant;
-        if (judgement.relevance > 0) judged.ideal.push_back(judgement.relevance);
+    for (const io::Judgment& judgment : judgments) {
+        relevance_of.emplace(judgment.doc, judgment.relevance);
+        if (judgment.relevance >= level) ++judged.num_relevant;
+        if (judgment.relevance > 0) judged.ideal.push_back(judgment.relevance);
     }
     std::sort(judged.ideal.begin(), judged.ideal.end(), std::greater<>());
     for (const io::RunEntry& entry : entries) {

@@ -35,8 +35,7 @@ struct JudgedRanking {
 
 /// Ranks as trec_eval does, whatever the run's rank column says: score as float32, descending (NaN first); equal
 /// scores by document id, descending.
-JudgedRanking judge(std::vector<io::RunEntry> entries, const std::vector<io::Judgement>& judgements,
-                    std::int64_t level);
+JudgedRanking judge(std::vector<io::RunEntry> entries, const std::vector<io::Judgment>& judgments, std::int64_t level);
 
 double value_of(const Measure& measure, const JudgedRanking& ranking);
 

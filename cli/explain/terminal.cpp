@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/columns.hpp"
 #include "cli/explain/colours.hpp"
 #include "cli/explain/render.hpp"
 #include "cli/explain/token_text.hpp"
@@ -19,10 +20,6 @@ std::string painted(const std::string& text, double share, bool colour) {
     const Rgb back = colour_of(share);
     const int ink = is_light(back) ? 16 : 231;  // black, white
     return fmt::format("\033[38;5;{}m\033[48;2;{};{};{}m{}\033[0m", ink, back.r, back.g, back.b, text);
-}
-
-std::string padded(const std::string& text, std::size_t width) {
-    return text + std::string(width - std::min(width, columns(text)), ' ');
 }
 
 std::string bar(double share) {

@@ -73,9 +73,4 @@ std::string html_escaped(std::string_view token) {
     return result;
 }
 
-std::size_t columns(std::string_view text) {
-    return static_cast<std::size_t>(
-        std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
 }  // namespace rowmax::cli::explain

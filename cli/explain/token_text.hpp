@@ -16,7 +16,5 @@ std::vector<std::string> read_tokens(const std::string& path, std::int64_t count
 std::string printable(std::string_view token);
 /// &, <, > and quotes as entities.
 std::string html_escaped(std::string_view token);
-/// Columns that a text takes, counting each code point as one.
-std::size_t columns(std::string_view text);
 
 }  // namespace rowmax::cli::explain

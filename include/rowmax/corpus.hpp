@@ -87,7 +87,10 @@ class ROWMAX_API CorpusWriter {
     /// space and control characters, since it becomes a column of TREC runs.
     void append(const TensorView& tokens, std::string_view id = {});
     /// Many: dense [N, L, d] (tokens hidden by the mask are left out), packed, or ranges; ids empty or one for each.
-    void append(const TokenSet& documents, std::span<const std::string> ids = {});
+    /// `progress` is called now and then with the documents that are done and all of this call; when it throws, nothing
+    /// can be appended or committed any more.
+    void append(const TokenSet& documents, std::span<const std::string> ids = {},
+                const std::function<void(std::int64_t done, std::int64_t total)>& progress = {});
 
     [[nodiscard]] std::int64_t count() const noexcept;
     [[nodiscard]] std::int64_t token_count() const noexcept;

@@ -56,6 +56,12 @@ std::string text_of(const nb::bytes& bytes) {
     return {bytes.c_str(), bytes.size()};
 }
 
+// For work that takes as long as its data is large, so that Ctrl-C is heard meanwhile.
+void hear_signals() {
+    const nb::gil_scoped_acquire locked;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
 /// A CorpusWriter that takes type and dimension from the first document.
 class Packer {
   public:
@@ -80,7 +86,7 @@ class Packer {
         documents.mask = arrays[2].view;
         CorpusWriter& writer = writer_for(documents.tokens);
         nb::gil_scoped_release unlocked;
-        writer.append(documents, ids);
+        writer.append(documents, ids, [](std::int64_t, std::int64_t) { hear_signals(); });
     }
 
     void commit() {
@@ -113,13 +119,9 @@ Corpus open_corpus(const nb::bytes& bytes) {
     return Corpus::open(path);
 }
 
-// Reads for as long as the file is large, so Ctrl-C is heard meanwhile.
 void verify_corpus(const Corpus& corpus) {
     nb::gil_scoped_release unlocked;
-    corpus.verify([](std::uint64_t, std::uint64_t) {
-        const nb::gil_scoped_acquire locked;
-        if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    });
+    corpus.verify([](std::uint64_t, std::uint64_t) { hear_signals(); });
 }
 
 }  // namespace

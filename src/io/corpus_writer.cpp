@@ -13,6 +13,10 @@ namespace rowmax {
 
 namespace {
 
+using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
+/// Some tens of milliseconds of writing.
+constexpr std::int64_t tokens_between_calls = std::int64_t{1} << 16;
+
 constexpr core::SideNames names{"tokens", "mask", "cu_seqlens", "max_seqlen", "documents"};
 
 /// Bytes bound for one section, with their checksum.
@@ -112,15 +116,20 @@ struct CorpusWriter::Impl {
         if (state == State::committed) throw Error(ErrorCode::invalid_value, where + ": already committed");
     }
 
-    void append(const TokenSet& documents, std::span<const std::string> ids) {
+    void append(const TokenSet& documents, std::span<const std::string> ids, const Progress& progress) {
         check_open();
         check_tokens(documents);
         core::Copies copies;
         const core::Segments segments = core::make_segments(copies, documents, names, true);
         check_ids(segments.count, ids);
         state = State::torn;
+        std::int64_t told = token_count;
         for (std::int64_t i = 0; i < segments.count; ++i) {
             append_tokens(segments, segments.at(i));
+            if (progress && token_count - told >= tokens_between_calls) {
+                progress(i + 1, segments.count);
+                told = token_count;
+            }
             if (!ids.empty()) {
                 id_text.write(ids[static_cast<std::size_t>(i)]);
                 id_offsets.write(static_cast<std::int64_t>(id_text.file.size()));
@@ -190,11 +199,12 @@ void CorpusWriter::append(const TensorView& tokens, std::string_view id) {
         throw Error(ErrorCode::invalid_value, fmt::format("tokens {}: one document is [L, d]", tokens.shape_text()));
     }
     const std::string name(id);
-    impl_->append(one_document(tokens), id.empty() ? std::span<const std::string>() : std::span(&name, 1));
+    impl_->append(one_document(tokens), id.empty() ? std::span<const std::string>() : std::span(&name, 1), {});
 }
 
-void CorpusWriter::append(const TokenSet& documents, std::span<const std::string> ids) {
-    impl_->append(documents, ids);
+void CorpusWriter::append(const TokenSet& documents, std::span<const std::string> ids,
+                          const std::function<void(std::int64_t done, std::int64_t total)>& progress) {
+    impl_->append(documents, ids, progress);
 }
 
 std::int64_t CorpusWriter::count() const noexcept {

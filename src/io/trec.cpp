@@ -113,7 +113,7 @@ std::vector<QrelsQuery> read_qrels(const std::filesystem::path& path) {
     for (Table<4>::Fields fields; table.next(fields);) {
         const auto& [query, iteration, doc, relevance] = fields;
         QrelsQuery& entry = grouping.group(table, query, doc);
-        entry.judgements.push_back({std::string(doc), table.number<std::int64_t>(relevance, "relevance")});
+        entry.judgments.push_back({std::string(doc), table.number<std::int64_t>(relevance, "relevance")});
     }
     return std::move(grouping.queries);
 }

@@ -1,4 +1,4 @@
-// TREC runs and relevance judgements (qrels) as trec_eval reads them: columns separated by blanks or tabs.
+// TREC runs and relevance judgments (qrels) as trec_eval reads them: columns separated by blanks or tabs.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ struct RunQuery {
     std::vector<RunEntry> entries;  ///< in file order
 };
 
-struct Judgement {
+struct Judgment {
     std::string doc;
     std::int64_t relevance = 0;
 };
 
 struct QrelsQuery {
     std::string query;
-    std::vector<Judgement> judgements;
+    std::vector<Judgment> judgments;
 };
 
 /// "qid Q0 docid rank score tag"; a pipe or "-", standard input, will do. Queries in order of first appearance, their

@@ -94,6 +94,20 @@ def test_killed_at_any_moment(command, work, tmp_path, moment):
     finish(command, work / "expected")
 
 
+def test_one_giant_pair_is_left_within_seconds(binary, tmp_path):
+    np.save(tmp_path / "q.npy", np.zeros((1, 60_000, 128), "f4"))
+    np.save(tmp_path / "d.npy", np.zeros((1, 120_000, 128), "f4"))
+    command = [binary, "search", tmp_path / "q.npy", tmp_path / "d.npy", "--threads", "1", "-o", tmp_path / "run"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE)
+    time.sleep(1)
+    begin = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert time.monotonic() - begin < 6  # the whole takes three times as long on the fastest core
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.npy", "q.npy"]
+
+
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(command, work, tmp_path, which):
     process = start(command)

@@ -1,5 +1,6 @@
 """Corpus files: pack, open, search; what is wrong with a file is named."""
 
+import signal
 import subprocess
 import sys
 
@@ -130,3 +131,16 @@ def test_bfloat16_without_ml_dtypes_is_bits(path):
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.stdout.strip() == str(rowmax.topk(TOKENS[:3], TOKENS, 2, cu_seqlens_d=OFFSETS)[1].tolist()), result.stderr
+
+
+def test_packing_one_huge_array_hears_ctrl_c(path):
+    huge = np.broadcast_to(np.zeros((1, 512, 64), np.float16), (1_000_000, 512, 64))  # 65 GB if nobody stopped it
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            rowmax.Corpus.pack(path, huge)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert list(path.parent.iterdir()) == []
