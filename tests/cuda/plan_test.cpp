@@ -154,8 +154,8 @@ TEST(Tuning, RingsFitSharedMemory) {
 TEST(Tuning, WideTokensTakeFewerRows) {
     const auto rows = [](std::int64_t dim, std::int64_t wanted) {
         constexpr int hopper = 232448;
-        const int chosen = cuda::block_rows(dim, wanted, 16, 128, 12000, hopper);
-        EXPECT_GE(cuda::ring_slots(dim, chosen, 12000, 1, hopper), 4) << dim << " " << wanted;
+        const int chosen = cuda::block_rows(cuda::TokenType::f16, dim, wanted, 16, 128, 12000, hopper);
+        EXPECT_GE(cuda::ring_slots(cuda::TokenType::f16, dim, chosen, 12000, 1, hopper), 4) << dim << " " << wanted;
         return chosen;
     };
     for (const std::int64_t dim : {200, 512, 1024, 2048, 4096}) {
