@@ -62,8 +62,8 @@ class Documents:
     def __init__(self, tokens: Tensor, given: Extras, pairing: str = "cross") -> None:
         self.tokens, self.pairing = tokens, pairing
         bounds, mask = given.get("cu_seqlens_d"), given.get("d_mask")
-        bounds = None if bounds is None else _bounds(bounds, tokens)
-        mask = None if mask is None else _mask(mask, tokens, pairing)
+        bounds = None if bounds is None else bounds_of(bounds, tokens)
+        mask = None if mask is None else mask_of(mask, tokens, pairing)
         size = len(bounds) - 1 if bounds is not None else tokens.shape[1 if pairing == "grouped" else 0]
         self.shard = Shard(size, None if pairing == "grouped" else 0, mask, bounds)
 
@@ -99,10 +99,7 @@ def losses(
     wanted: tuple[bool, ...] | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Cross entropies of each query over all documents, and (symmetric) of each document over all queries."""
-    if not isinstance(block, int):
-        raise TypeError(f"block must be an int or None, got {block!r}")
-    if block < 1:
-        raise ValueError(f"block must be at least 1, got {block}")
+    check_block(block)
     for source in sources:
         _, source.tokens = _as_computed(Q, source.tokens, extras)
     Q, _ = _as_computed(Q, Q, extras)
@@ -113,6 +110,13 @@ def losses(
     call = Call(sources, extras, temperature, symmetric, block, wanted)
     rows, columns, *_ = _Losses.apply(call, Q, labels, *tokens)
     return rows, columns
+
+
+def check_block(block: int | None) -> None:
+    if block is not None and not isinstance(block, int):
+        raise TypeError(f"block must be an int or None, got {block!r}")
+    if block is not None and block < 1:
+        raise ValueError(f"block must be at least 1, got {block}")
 
 
 class _Losses(torch.autograd.Function):
@@ -213,7 +217,7 @@ def _column_weights(scores: Tensor, first: int, grad_columns: Tensor) -> Tensor:
     return weights.mul_(grad_columns[first : first + scores.shape[1]])
 
 
-def _mask(mask: Any, tokens: Tensor, pairing: str) -> Tensor:
+def mask_of(mask: Any, tokens: Tensor, pairing: str) -> Tensor:
     """A copy: the caller may change the mask before the backward pass. Checked, since a part of a wrong one may fit."""
     mask, wanted = torch.as_tensor(mask, device=tokens.device), tokens.shape[:-1]
     if mask.ndim != len(wanted) or mask.shape[1:] != wanted[1:] or mask.shape[0] not in (1, wanted[0]):
@@ -225,7 +229,7 @@ def _mask(mask: Any, tokens: Tensor, pairing: str) -> Tensor:
     return mask.clone()
 
 
-def _bounds(cu_seqlens: Any, tokens: Tensor) -> list[int]:
+def bounds_of(cu_seqlens: Any, tokens: Tensor) -> list[int]:
     """Offsets on the host: blocks are cut there."""
     bounds: list[int] = torch.as_tensor(cu_seqlens).tolist()
     if bounds[0] != 0:

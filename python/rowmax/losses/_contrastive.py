@@ -38,12 +38,12 @@ def contrastive_loss(
     extras = options(normalize, precision, backward, deterministic, validate, None, threads, kernel)
     check.one_of_reductions(reduction)
     check.positive("temperature", temperature)
-    queries = _side("Q", Q, q_mask, cu_seqlens_q)
-    documents = _side("D", D, d_mask, cu_seqlens_d)
+    queries = items_of("Q", Q, q_mask, cu_seqlens_q)
+    documents = items_of("D", D, d_mask, cu_seqlens_d)
     targets = labels_of(queries, documents, labels, offset, validate, Q.device)
     _check_symmetric(symmetric, queries, documents, labels, offset)
     if negatives is not None:
-        _check_negatives(Q, queries, negatives, cu_seqlens_q)
+        check_negatives(Q, queries, negatives, cu_seqlens_q)
     extras |= given(q_mask=q_mask, cu_seqlens_q=cu_seqlens_q)
     in_document = given(d_mask=d_mask, cu_seqlens_d=cu_seqlens_d)
     in_negative = given(d_mask=negative_mask)
@@ -84,7 +84,7 @@ def labels_of(
     return labels.to(torch.int64)
 
 
-def _side(name: str, tokens: Tensor, mask: Any, cu_seqlens: Any) -> int:
+def items_of(name: str, tokens: Tensor, mask: Any, cu_seqlens: Any) -> int:
     """How many items there are."""
     check.tensor(name, tokens)
     letter = name.lower()
@@ -103,7 +103,7 @@ def _check_symmetric(symmetric: bool, queries: int, documents: int, labels: Tens
         raise ValueError(f"symmetric needs a document for each query, in the same order, got {why}")
 
 
-def _check_negatives(Q: Tensor, queries: int, negatives: Tensor, cu_seqlens_q: Any) -> None:
+def check_negatives(Q: Tensor, queries: int, negatives: Tensor, cu_seqlens_q: Any) -> None:
     check.tensor("negatives", negatives)
     if cu_seqlens_q is not None:
         raise NotImplementedError("negatives need queries [Nq, Lq, d] with q_mask, not packed ones")
