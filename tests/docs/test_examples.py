@@ -1,7 +1,7 @@
 """Every example of the documentation runs: fenced python and sh blocks, in order, in an empty folder.
 
 Blocks of one document share their variables and their files. Commands that install or build stand in `console` blocks.
-A document that says that its examples need a CUDA device is skipped where there is none.
+A document that says that its examples need torch or a CUDA device is skipped where there is none.
 """
 
 import importlib.util
@@ -22,10 +22,12 @@ FENCE = re.compile(r"^```(python|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def lacking(document):
     """Why the examples of a document cannot run here, or nothing."""
-    if "examples of this page need a CUDA device" not in document.read_text():
-        return ""
-    if not HAS_TORCH:
+    text = document.read_text()
+    needs_device = "examples of this page need a CUDA device" in text
+    if not HAS_TORCH and (needs_device or "examples of this page need torch" in text):
         return "torch is not installed"
+    if not needs_device:
+        return ""
     if not any(kernel.backend == "cuda" and kernel.available for kernel in rowmax.kernels()):
         return "there is no CUDA device, or no CUDA kernels in this build"
     return ""

@@ -4,6 +4,7 @@ import pytest
 import torch
 from loss_reference import kept, naive_own, same_gradients, tensors
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 import rowmax
 from rowmax import losses
@@ -98,7 +99,7 @@ def every_loss(scores, teacher, mask):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_half_precision_stays_finite(dtype):
-    extreme = torch.tensor([[6e4, -6e4, 3e4, 0], [1e-7, 0, 0, 0], [5, 5, 5, 5], [-6e4, 6e4, 6e4, -6e4]]).to(dtype)
+    extreme = torch.tensor([[65504, -65504, 3e4, 0], [1e-7, 0, 0, 0], [5, 5, 5, 5], [-6e4, 6e4, 6e4, -6e4]]).to(dtype)
     for teacher in (extreme, extreme.flip(0), -extreme):
         for mask in (None, torch.tensor([[1, 1, 0, 1], [1, 1, 1, 1], [1, 0, 1, 1], [0, 0, 0, 0]])):
             scores = extreme.clone().requires_grad_()
@@ -128,6 +129,21 @@ def test_gradcheck():
     teacher = tensors((4, 6), seed=1)[0].detach()
     for mask in (None, kept(4, 6)):
         assert torch.autograd.gradcheck(lambda s: tuple(every_loss(s, teacher, mask)), scores)  # noqa: B023
+
+
+def test_autocast_and_checkpoints():
+    q, d = tensors((4, 3, 6), (4, 5, 7, 6), dtype=torch.float32)
+    teacher = tensors((4, 5), seed=1)[0].detach().float()
+
+    def step(a, b):
+        return sum(every_loss(rowmax.maxsim(a, b), teacher, None))
+
+    wanted = torch.autograd.grad(step(q, d), (q, d))
+    found = torch.autograd.grad(checkpoint(step, q, d, use_reentrant=False), (q, d))
+    assert all(torch.equal(a, b) for a, b in zip(found, wanted))
+    narrow = step(q.bfloat16(), d.bfloat16())
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(step(q, d), narrow)
 
 
 def test_compiles_whole():

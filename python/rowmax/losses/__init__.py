@@ -7,6 +7,7 @@
     min_max_scores                scores scaled to lie between 0 and 1
     distributed_contrastive_loss  in-batch negatives of all processes
     gather_documents              the documents of all processes, with their gradients
+    GatheredDocuments             what it gives
     encode_in_chunks              a batch that is larger than what the encoder can hold
 
 Importing rowmax does not import this.

@@ -28,14 +28,16 @@ class Packed(NamedTuple):
 
 
 class GatheredDocuments(NamedTuple):
-    """The documents of all processes, in the order of their ranks."""
+    """The documents of all processes, in the order of their ranks.
+
+    tokens:     `[T, d]`, packed; their gradients flow back to the processes.
+    cu_seqlens: `[Nd + 1]`, int64: document i is rows cu_seqlens[i]:cu_seqlens[i + 1].
+    first:      the number of this process's first document: what `contrastive_loss` takes as `offset`.
+    """
 
     tokens: Tensor
-    """`[T, d]`, packed."""
     cu_seqlens: Tensor
-    """`[Nd + 1]`, int64: document i is rows cu_seqlens[i]:cu_seqlens[i + 1]."""
     first: int
-    """The number of this process's first document: what `contrastive_loss` takes as `offset`."""
 
 
 @dataclass
