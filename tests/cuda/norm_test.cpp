@@ -52,7 +52,7 @@ TEST_P(Normalized, RowsAgreeBitForBit) {
     constexpr std::int64_t lqs[] = {1, 20, 32, 33, 64, 65, 100, 128, 200, 300};
     constexpr std::int64_t lds[] = {1, 33, 64, 100, 128, 129, 180, 300};
     constexpr std::int64_t dims[] = {16, 48, 64, 72, 128, 192, 200, 256, 320, 768};
-    for (unsigned i = 0; i < 30; ++i) {
+    for (unsigned i = 0; i < 12; ++i) {
         const auto one_of = [&](const auto& list) { return list[random() % std::size(list)]; };
         const std::int64_t dim = one_of(dims);
         const Shape shape{layout, dtype, 2, 5, one_of(lqs), one_of(lds), dim, random() % 2 == 0, true, i};
@@ -63,7 +63,7 @@ TEST_P(Normalized, RowsAgreeBitForBit) {
 
 TEST_P(Normalized, NormsOfAnySize) {
     const auto [layout, dtype] = GetParam();
-    for (const std::int64_t dim : {16, 128, 256, 1024}) {
+    for (const std::int64_t dim : {16, 128, 320}) {
         for (const std::int64_t lq : {20, 60, 80}) {
             const Shape shape{layout, dtype, 2, 4, lq, 140, dim, true, true, static_cast<unsigned>(dim + lq)};
             expect_right(Sample(shape, tokens_of_many_sizes(dim, largest_exponent(dtype))));

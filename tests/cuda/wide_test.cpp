@@ -17,7 +17,7 @@ TEST_P(Wide, OddLengths) {
     constexpr std::int64_t lqs[] = {1, 8, 16, 17, 20, 32, 33, 64, 65, 100, 128, 129, 300};
     constexpr std::int64_t lds[] = {0, 1, 31, 32, 33, 64, 65, 96, 97, 127, 128, 129, 180, 300};
     constexpr std::int64_t dims[] = {193, 200, 256, 264, 320, 384, 512, 576, 640, 768, 1024};
-    for (int i = 0; i < 40; ++i) {
+    for (int i = 0; i < 20; ++i) {
         const auto one_of = [&](const auto& list) { return list[random() % std::size(list)]; };
         const std::int64_t queries = 1 + random() % 3;
         const std::int64_t documents = 1 + random() % 5;
