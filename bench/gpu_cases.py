@@ -135,12 +135,13 @@ def host(path: Path, table: Table) -> str:
     def us(value: float) -> str:
         return f"{1e3 * value:.1f}"
 
+    nothing = next(us(x["eager"]["median_ms"]) for x in lines if x["impl"] == "nothing")
     python = [[x["impl"], us(x["median_ms"]), us(x["eager"]["median_ms"])] for x in lines if x["case"] == "host-cost Python"]
     native = [[f"{x['impl']}, {x['case'].removeprefix('host-cost ')}", us(x["median_ms"]),
                *(f"{x[part]:.2f}" if part in x else "" for part in ("problem_us", "choose_us", "row_us"))]
               for x in lines if x["case"].startswith("host-cost ") and x["case"] != "host-cost Python"]
     note = f"""Microseconds. *Host*: until the call returns, many in a row. *Between events*: one call on an idle device between two
-events, which themselves are some 7 apart when nothing is called. {source(path, first)}"""
+events, which themselves are {nothing} apart when nothing is called. {source(path, first)}"""
     parts = ["### What a call costs the host", note, table(["from Python", "host", "between events"], python)]
     if native:
         parts.append(table(["from C++", "host", "of it: checks", "choice of the kernel", "launch"], native))

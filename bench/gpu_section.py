@@ -79,9 +79,14 @@ def find(lines: list[dict], case: str, impl: str) -> dict | None:
 def document(newest_files: Callable[[str], list[Path]], table: gpu_cases.Table) -> list[str]:
     """One part a GPU."""
     files: dict[str, list[str]] = {}
-    for topic in ("forward", "forward-float16", "forward-bfloat16", "forward-float32"):
+    for topic in ("forward-float16", "forward-bfloat16", "forward-float32"):
         for path in newest_files(topic):
             files.setdefault(results.read(path)[0]["device"], []).append(section(path, table))
+    for path in newest_files("forward"):
+        parts = files.setdefault(results.read(path)[0]["device"], [])
+        if parts:
+            parts.append("### An earlier run, of older kernels, with implementations that the newer ones had no time for")
+        parts.append(section(path, table))
     for topic, render in gpu_cases.TOPICS.items():
         for path in newest_files(topic):
             files.setdefault(results.read(path)[0]["device"], []).append(render(path, table))

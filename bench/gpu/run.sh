@@ -8,7 +8,7 @@
 #   -c COMMIT  what it was built from                              (git's HEAD)
 #
 # Parts: tests python float16 bfloat16 float32 cases bytes stream; cases are shapes, pipeline, host, sweeps and ladder, or those that
-# CASES names. Without parts: all. Each ends after its time (TIMEOUT, seconds: 90), and what it had found by then is
+# CASES names. Without parts: all. Each is interrupted after its time (TIMEOUT, seconds: 90), and what it had found by then is
 # kept. PYTHON names a Python with torch (and flash-maxsim, late-interaction-kernels, which are left out where they cannot
 # be imported); bytes needs ncu.
 set -uo pipefail
@@ -61,7 +61,7 @@ run_python() {
         tests+=(tests/cli/test_cuda.py)
     fi
     "$python" -c 'import xdist' 2>/dev/null && workers=(-n "${WORKERS:-12}")
-    timeout "${TIMEOUT:-90}" "$python" -m pytest "${tests[@]}" -q -p no:cacheprovider "${workers[@]}" \
+    timeout -s INT -k 5 "${TIMEOUT:-90}" "$python" -m pytest "${tests[@]}" -q --tb=short -p no:cacheprovider "${workers[@]}" \
         >"$output/python.log" 2>&1 || failed+=(python)
     tail -25 "$output/python.log"
 }
