@@ -48,6 +48,8 @@ def rows(lines: list[dict], value: Callable[[dict], float], share: bool) -> list
         by_impl = {line["impl"]: line for line in lines if line["case"] == case}
         rivals = [value(by_impl[name]) for name in RIVALS if comparable(by_impl.get(name))]
         ratio = f"{min(rivals) / value(by_impl['rowmax']):.2f}x" if rivals else ""
+        not_asked = [NAMES[name] for name in RIVALS if name in names_in(lines) and name not in by_impl]
+        ratio += f", without {' and '.join(not_asked)}" if ratio and not_asked else ""
         table.append([case, *([milliseconds(by_impl["rowmax"]["floor_ms"])] if share else []),
                       *(cell(by_impl.get(name), value, share) for name in names_in(lines)), ratio])
     return table
