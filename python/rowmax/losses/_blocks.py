@@ -127,7 +127,7 @@ class _Losses(torch.autograd.Function):
         answer, columns = torch.full(labels.shape, torch.nan, **like), []
         tours = [source.tour(t, False) for source, t in zip(call.sources, tokens, strict=True)]
         for pairing, first, part, extras, _ in call.blocks(tours):
-            scores = TORCH.evaluate(Q, part, pairing, extras) / call.temperature
+            scores = TORCH.evaluate(Q, part, pairing, extras).div_(call.temperature)
             if first is not None:
                 answer = _of_labels(scores, labels, first, answer)
                 if call.symmetric:
@@ -162,10 +162,9 @@ class _Gradients(torch.autograd.Function):
         tours = [s.tour(t, w) for s, t, w in zip(call.sources, tokens, wanted[1:], strict=True)]
         for pairing, first, part, extras, gradient in call.blocks(tours):
             scores, index = TORCH.evaluate(Q, part, pairing, extras, True)
-            weights = _weights(scores / call.temperature, labels, first, highest, log_total, grad_rows)
-            if call.symmetric and first is not None:
-                weights += _column_weights(scores / call.temperature, first, grad_columns)
-            weights /= call.temperature
+            scores /= call.temperature
+            of_columns = _column_weights(scores, first, grad_columns) if call.symmetric and first is not None else 0
+            weights = _weights(scores, labels, first, highest, log_total, grad_rows).add_(of_columns).div_(call.temperature)
             of_q, of_part = gradients(Q, part, pairing, extras, index, weights, for_q, gradient is not None)
             if grad_q is not None:
                 grad_q += of_q
@@ -203,7 +202,7 @@ def _of_labels(scores: Tensor, labels: Tensor, first: int, answer: Tensor) -> Te
 def _weights(
     scores: Tensor, labels: Tensor, first: int | None, highest: Tensor, log_total: Tensor, grad_rows: Tensor
 ) -> Tensor:
-    """The gradient of the rows' losses for these scores: softmax less what is at the label."""
+    """The gradient of the rows' losses for these scores, in their place: softmax less what is at the label."""
     weights = scores.sub_(highest[:, None]).sub_(log_total[:, None]).exp_().mul_(grad_rows[:, None])
     if first is not None:
         columns = torch.arange(first, first + scores.shape[1], device=scores.device)

@@ -24,7 +24,8 @@ def contrastive_loss(
 
     Q, D:        queries `[Nq, Lq, d]` and documents `[Nd, Ld, d]`, with `q_mask` and `d_mask` as in `maxsim`; or packed tokens
                  `[T, d]` with `cu_seqlens_q`, `cu_seqlens_d` as in `maxsim_varlen`, either of them.
-    labels:      `[Nq]`, the document that answers each query. Default: document i + `offset` answers query i.
+    labels:      `[Nq]`, the document that answers each query. Default: document i + `offset` answers query i. All others, also
+                 those beyond the queries' own, are its negatives.
     negatives:   `[Nq, K, Ln, d]`, hard negatives of each query, which only its own softmax sees; `negative_mask` as `d_mask`.
     temperature: divides the scores.
     symmetric:   average with the cross entropy of every document's scores over all queries; needs as many queries as
@@ -81,7 +82,7 @@ def labels_of(
     if labels.dtype not in (torch.int32, torch.int64):
         raise TypeError(f"labels must be int32 or int64, got {str(labels.dtype).removeprefix('torch.')}")
     check.in_range("labels", labels, documents, validate)
-    return labels.to(torch.int64)
+    return labels.to(device, torch.int64)
 
 
 def items_of(name: str, tokens: Tensor, mask: Any, cu_seqlens: Any) -> int:

@@ -140,6 +140,7 @@ class Peers:
                 raise ValueError(f"rank 0 and rank {other[0]} of the group differ: {here} and {there}")
 
 
+@torch.compiler.disable
 def gather_documents(
     D: Tensor, *, d_mask: Any = None, cu_seqlens_d: Any = None, group: Any = None
 ) -> GatheredDocuments:
