@@ -3,6 +3,7 @@
 import torch
 import torch.distributed as dist
 from loss_reference import tensors
+from torch.utils.checkpoint import checkpoint
 
 from rowmax import losses
 from rowmax.losses import _processes
@@ -82,6 +83,14 @@ def other_forms(rank, world):
         narrow = [t.detach().float().requires_grad_() for t in (q, d)]
         found["autocast"] = step(*narrow, call)
     q, d, call = part("ragged masks", rank, world)
+    for ring in (False, True):
+        again = [t.detach().requires_grad_() for t in (q, d)]
+
+        def loss_of(a, b, ring=ring):
+            return losses.distributed_contrastive_loss(a, b, **call, ring=ring)
+
+        checkpoint(loss_of, *again, use_reentrant=False).backward()
+        found["checkpoint", ring] = [t.grad for t in again]
     with torch.no_grad():
         found["no grad"] = losses.distributed_contrastive_loss(q, d, **call, ring=True)
     found["none"] = losses.distributed_contrastive_loss(q, d, **call, reduction="none").detach()

@@ -96,7 +96,12 @@ def test_narrow_types_groups_and_gathering(world, tmp_path):
     for result in results:
         assert torch.equal(result["autocast"][0], result["torch.bfloat16", False][0])
         assert all(gradient.dtype is torch.float32 and gradient.any() for gradient in result["autocast"][1])
-    rows = joined("ragged masks", world)[0].detach()
+    rows, leaves = joined("ragged masks", world)
+    rows.mean().backward()
+    for result, own in zip(results, leaves, strict=True):
+        for gradient, leaf in zip(result["checkpoint", False] + result["checkpoint", True], own * 2, strict=True):
+            torch.testing.assert_close(gradient, leaf.grad, rtol=1e-12, atol=1e-12)
+    rows = rows.detach()
     torch.testing.assert_close(torch.cat([r["none"] for r in results]), rows, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(sum(r["sum"] for r in results), rows.sum(), rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(sum(r["no grad"] for r in results), rows.mean(), rtol=1e-12, atol=1e-12)
