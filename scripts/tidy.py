@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""clang-tidy over src/ and cli/ of a configured build.
+"""clang-tidy over src/ and cli/ of a configured build; .cu files, whose headers it cannot read, are left to nvcc.
 
 A file that passed once is not checked again until its text, its headers, its flags or the checks change: what passed is
 remembered in ~/.cache/rowmax/tidy, for every checkout of this user.
@@ -71,7 +71,7 @@ def main():
     build = args.build.resolve()
     folders = (str(ROOT / "src") + "/", str(ROOT / "cli") + "/")
     entries = json.loads((build / "compile_commands.json").read_text())
-    entries = {entry["file"]: entry for entry in entries if entry["file"].startswith(folders)}.values()
+    entries = {e["file"]: e for e in entries if e["file"].startswith(folders) and e["file"].endswith(".cpp")}.values()
     CACHE.mkdir(parents=True, exist_ok=True)
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
