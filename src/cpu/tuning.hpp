@@ -24,6 +24,16 @@ constexpr std::int64_t most_few_rows(std::int64_t lanes) {
     return lanes / 2;
 }
 
+/// Few rows that are multiplied at once. More are taken in turns: each number of rows is code of its own, which has to
+/// be compiled.
+inline constexpr std::int64_t few_at_once = 4;
+
+/// How many of `rows` the next turn takes, so that all turns have about as many.
+constexpr std::int64_t few_in_turn(std::int64_t rows) {
+    const std::int64_t turns = (rows + few_at_once - 1) / few_at_once;
+    return turns == 0 ? 0 : (rows + turns - 1) / turns;
+}
+
 /// Which kernel takes how many of a block's query rows: panels of two vectors, and for what is left over another one,
 /// or one of a single vector, or the kernel of few rows.
 struct QuerySplit {

@@ -35,6 +35,14 @@ TEST(Tuning, QueryRowsAreSplitWithoutLossAndWithOneStepAPanel) {
             EXPECT_LT(panel_rows - rows, lanes) << "no panel is mostly padding";
         }
     }
+    for (std::int64_t rows = 1; rows <= 32; ++rows) {
+        std::int64_t turns = 0;
+        for (std::int64_t left = rows; left > 0; left -= few_in_turn(left), ++turns) {
+            EXPECT_LE(few_in_turn(left), few_at_once);
+            EXPECT_GT(few_in_turn(left), 0);
+        }
+        EXPECT_EQ(turns, (rows + few_at_once - 1) / few_at_once);
+    }
     EXPECT_EQ(split_queries(1, 16).few, 1);
     EXPECT_EQ(split_queries(33, 16).few, 1) << "32 tokens and one more";
     EXPECT_EQ(split_queries(32, 16).wide, 1);

@@ -31,6 +31,7 @@ template <class VecType>
 struct PlainRows {
     using Vec = VecType;
     using Stored = typename Vec::Value;
+    static constexpr bool short_chains = run_length(sizeof(Stored)) == 8;  ///< or long ones, of widened rows
     template <class At>
     static ROWMAX_INLINE typename Vec::Reg load_chunks(At at) {
         return Vec::load_chunks(at);
@@ -43,6 +44,7 @@ template <class VecType, class Half>
 struct F16Rows {
     using Vec = VecType;
     using Stored = std::uint16_t;
+    static constexpr bool short_chains = false;
     template <class At>
     static ROWMAX_INLINE typename Vec::Reg load_chunks(At at) {
         return Half::template load_chunks_f16<Vec>(at, &half_value);
@@ -53,6 +55,7 @@ template <class VecType, class Half>
 struct Bf16Rows {
     using Vec = VecType;
     using Stored = std::uint16_t;
+    static constexpr bool short_chains = false;
     template <class At>
     static ROWMAX_INLINE typename Vec::Reg load_chunks(At at) {
         return Half::template load_chunks_bf16<Vec>(at, &bfloat_value);
@@ -178,7 +181,7 @@ inline void fold_group(const FoldArgs<typename Vec::Value>& args, std::int64_t f
         const std::int64_t left = args.dim - k;
         const std::int64_t chain = k / args.run;
         // Chains of 8 four at a time: which of so short chains have to be added to which is hard to predict.
-        if (args.run == 8 && left >= 32) {
+        if (Source::short_chains && args.run == 8 && left >= 32) {
             fetch_for(2);
             run_two_chains<Source, 8>(tile, waiting, rows, query, k);
             wait_at(tile, waiting, 1);
@@ -215,12 +218,22 @@ inline void fold_groups(const FoldArgs<typename Vec::Value>& args) {
     for (std::int64_t first = 0; first < args.row_count; first += Vec::lanes) fold_group<Source, Q>(args, first, ahead);
 }
 
-/// args.panels: [dim][query rows], args.panel_count: query rows, args.best and args.index: [query rows][lanes].
-template <class Source, int MostRows, class Vec = typename Source::Vec>
-inline void fold_few(const FoldArgs<typename Vec::Value>& args) {
-    unroll<1, MostRows + 1>([&](auto q) {
-        if (q == args.panel_count) fold_groups<Source, q>(args);
-    });
+/// args.panels: of every turn [dim][rows of the turn]; args.panel_count: query rows; args.best and args.index:
+/// [query rows][lanes].
+template <class Source, std::int64_t MostRows, class Vec = typename Source::Vec>
+inline void fold_few(const FoldArgs<typename Vec::Value>& all) {
+    constexpr auto most = static_cast<int>(MostRows < few_at_once ? MostRows : few_at_once);
+    FoldArgs<typename Vec::Value> args = all;
+    for (std::int64_t left = all.panel_count; left > 0; left -= args.panel_count) {
+        args.panel_count = few_in_turn(left);
+        unroll<1, most + 1>([&](auto q) {
+            if (q == args.panel_count) fold_groups<Source, q>(args);
+        });
+        args.panels += args.panel_count * args.dim;
+        args.best += args.panel_count * Vec::lanes;
+        if (args.index != nullptr) args.index += args.panel_count * Vec::lanes;
+        args.ahead = nullptr;
+    }
 }
 
 }  // namespace

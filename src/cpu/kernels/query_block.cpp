@@ -52,7 +52,12 @@ void QueryBlock<Value>::pack(const TileOps& ops, const core::Params& params) {
         panel += width * params.dim;
         first += width;
     }
-    if (split_.few > 0) pack_panel(ops, params, panel, panel_lanes_, split_.few);
+    for (std::int64_t first = panel_lanes_; first < lanes();) {
+        const std::int64_t width = few_in_turn(lanes() - first);
+        pack_panel(ops, params, panel, first, width);
+        panel += width * params.dim;
+        first += width;
+    }
 }
 
 template <class Value>

@@ -23,8 +23,8 @@ using Index = typename IndexOf<Value>::type;
 inline constexpr std::int64_t row_padding = 8;
 
 /// Document rows against packed query panels: best[lane] = max(best[lane], max over rows of <query lane, row>).
-/// For the kernel of few query rows, lanes are those of the document rows: its panel is [dim][query rows], its maxima
-/// [query rows][few_lanes].
+/// For the kernel of few query rows, lanes are those of the document rows: its panels are [dim][rows of a turn], its
+/// maxima [query rows][few_lanes].
 template <class Value>
 struct FoldArgs {
     const Value* panels = nullptr;  ///< [panel_count][dim][lanes], zero where a lane holds no query token
