@@ -9,7 +9,7 @@ namespace rowmax::core {
 namespace {
 
 /// The bytes, relative to a pointer, that steps of some dimensions reach.
-struct Extent {
+struct Reach {
     std::int64_t low = 0;
     std::int64_t high = 0;
 
@@ -19,7 +19,7 @@ struct Extent {
     }
 };
 
-const std::byte* copy_extent(const void* host, const Extent& extent, const CopyBytes& copy) {
+const std::byte* copy_extent(const void* host, const Reach& extent, const CopyBytes& copy) {
     const std::byte* first = static_cast<const std::byte*>(host) + extent.low;
     return copy(first, static_cast<std::size_t>(extent.high - extent.low)) - extent.low;
 }
@@ -32,7 +32,7 @@ const void* copy_mask(const Segments& side, const CopyBytes& copy) {
     const Mask& mask = side.mask;
     if (mask.data == nullptr || side.count == 0 || side.length == 0) return mask.data;
     const auto size = static_cast<std::int64_t>(size_of(mask.dtype));
-    Extent extent{0, size};
+    Reach extent{0, size};
     extent.step(side.count / side.inner, mask.stride_outer * size);
     extent.step(side.inner, mask.stride_inner * size);
     extent.step(side.length, mask.stride_token * size);
@@ -43,7 +43,7 @@ const void* copy_mask(const Segments& side, const CopyBytes& copy) {
 
 Segments mirror(const Segments& host, std::int64_t row_bytes, const CopyBytes& copy) {
     Segments side = host;
-    Extent extent{0, row_bytes};
+    Reach extent{0, row_bytes};
     if (side.kind == SegmentKind::strided) {
         side.mask.data = copy_mask(host, copy);
         extent.step(std::max<std::int64_t>(side.count / std::max<std::int64_t>(side.inner, 1), 1), side.stride_outer);
