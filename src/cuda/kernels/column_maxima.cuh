@@ -31,7 +31,7 @@ class ColumnMaxima {
         if (keep == 0xffffU) {
 #pragma unroll
             for (int c = 0; c < columns_of_thread; ++c) {
-                take(best_[c], sums[c / 2 * 4 + c % 2], sums[c / 2 * 4 + c % 2 + 2], token);
+                take_two(best_[c], sums[c / 2 * 4 + c % 2], sums[c / 2 * 4 + c % 2 + 2], token);
             }
             return;
         }
@@ -41,7 +41,7 @@ class ColumnMaxima {
         for (int c = 0; c < columns_of_thread; ++c) {
             const float a = keeps_a ? sums[c / 2 * 4 + c % 2] : minus_infinity;
             const float b = keeps_b ? sums[c / 2 * 4 + c % 2 + 2] : minus_infinity;
-            take(best_[c], a, b, token);
+            take_two(best_[c], a, b, token);
         }
     }
 
@@ -63,18 +63,6 @@ class ColumnMaxima {
 
     __device__ __forceinline__ static int lane() {
         return static_cast<int>(threadIdx.x % 32);
-    }
-
-    __device__ __forceinline__ static void take(Maximum<Indexed>& best, float a, float b, int token) {
-        if constexpr (Indexed) {
-            const auto one = [&](float s, int at) {
-                if (!(s <= best.value) && best.value == best.value) best = {s, at};
-            };
-            one(a, token);
-            one(b, token + 8);
-        } else {
-            best.value = max_or_nan(best.value, max_or_nan(a, b));
-        }
     }
 
     /// Halves the columns that a thread holds: the lanes `Distance` apart take one half each.

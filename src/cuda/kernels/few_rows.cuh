@@ -199,24 +199,12 @@ class FewRowsReader {
         close_multiply_group();
     }
 
-    __device__ __forceinline__ static void take(Maximum<Indexed>& best, float a, float b, int token) {
-        if constexpr (Indexed) {
-            const auto one = [&](float s, int at) {
-                if (!(s <= best.value) && best.value == best.value) best = {s, at};
-            };
-            one(a, token);
-            one(b, token + 8);
-        } else {
-            best.value = max_or_nan(best.value, max_or_nan(a, b));
-        }
-    }
-
     /// `keep`: bits of this warp's 16 tokens. `token`: the first of this thread's two.
     __device__ __forceinline__ void fold(const float (&sums)[Columns / 2], std::uint32_t keep, int token) {
         if (keep == 0xffffU) {
 #pragma unroll
             for (int c = 0; c < columns_of_thread; ++c) {
-                take(best_[c], sums[c / 2 * 4 + c % 2], sums[c / 2 * 4 + c % 2 + 2], token);
+                take_two(best_[c], sums[c / 2 * 4 + c % 2], sums[c / 2 * 4 + c % 2 + 2], token);
             }
             return;
         }
@@ -226,7 +214,7 @@ class FewRowsReader {
         for (int c = 0; c < columns_of_thread; ++c) {
             const float a = keeps_a ? sums[c / 2 * 4 + c % 2] : minus_infinity;
             const float b = keeps_b ? sums[c / 2 * 4 + c % 2 + 2] : minus_infinity;
-            take(best_[c], a, b, token);
+            take_two(best_[c], a, b, token);
         }
     }
 

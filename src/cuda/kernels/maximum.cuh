@@ -65,4 +65,18 @@ __device__ __forceinline__ float sum_of_oct(float value) {
     return value;
 }
 
+/// Similarities `a` of token `token` and `b` of the eighth behind it, as a thread holds them of wgmma's rows.
+template <bool Indexed>
+__device__ __forceinline__ void take_two(Maximum<Indexed>& best, float a, float b, int token) {
+    if constexpr (Indexed) {
+        const auto one = [&](float s, int at) {
+            if (!(s <= best.value) && best.value == best.value) best = {s, at};
+        };
+        one(a, token);
+        one(b, token + 8);
+    } else {
+        best.value = max_or_nan(best.value, max_or_nan(a, b));
+    }
+}
+
 }  // namespace rowmax::cuda
