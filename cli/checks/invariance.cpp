@@ -66,6 +66,7 @@ TokenSet items(const TokenSet& set, std::int64_t first, std::int64_t count) {
     };
     slice(part.tokens);
     slice(part.mask);
+    slice(part.scale);
     return part;
 }
 
@@ -124,6 +125,7 @@ void vary_grouping(const test::Sample& sample, Variants& variants) {
     };
     widen(request.d.tokens);
     widen(request.d.mask);
+    widen(request.d.scale);
     request.pairing = Pairing::grouped;
     variants.expect_same("grouped", request);
 }
@@ -136,6 +138,9 @@ void vary_layout(const test::Sample& sample, Variants& variants) {
     const std::vector<std::int64_t> lengths(documents, shape.ld);
     ScoreRequest request = sample.request;
     request.d.tokens = TensorView(request.d.tokens.data, request.d.tokens.dtype, {documents * shape.ld, shape.dim});
+    if (request.d.scale.given()) {
+        request.d.scale = TensorView(request.d.scale.data, DType::f32, {documents * shape.ld});
+    }
     request.d.cu_seqlens = TensorView(starts.data(), DType::i64, {documents + 1});
     variants.expect_same("packed", request);
     request.d.cu_seqlens = {};

@@ -37,6 +37,9 @@ enum class Pairing {
 /// The last dimension must be contiguous; every other stride is free, 0 and negative included.
 /// mask: dense only; [N, L], [1, L], [L] (and [Nq, K, L], [1, K, L]... for grouped); bool, integer or
 /// float; non-zero keeps a token.
+///
+/// int8 tokens are codes and need a scale (rowmax/compressed.hpp): float32, the shape of the tokens without d (one
+/// factor a token) or without L and d (one an item; packed tokens and ranges: one for all).
 struct TokenSet {
     TensorView tokens;
     TensorView mask;
@@ -45,6 +48,7 @@ struct TokenSet {
     TensorView lengths;
     /// Packed only: an upper bound of the item lengths, -1 for none. One that is too small is an error.
     std::int64_t max_seqlen = -1;
+    TensorView scale = {};
 };
 
 /// Where the memory of a request lies, results included, and where its work goes.

@@ -14,6 +14,7 @@
 
 namespace rowmax::python {
 
+void define_compressed(nb::module_& m);
 void define_corpus(nb::module_& m);
 
 namespace {
@@ -115,6 +116,7 @@ NB_MODULE(_native, m) {
     nb::register_exception_translator(translate);
     define_request(m);
     define_kernels(m);
+    define_compressed(m);
     define_corpus(m);
     m.def("inverse_grid", &fill_inverse_grid);
     m.def("score_tensors", &score_tensors);

@@ -172,6 +172,8 @@ bool Request::read_array(std::string_view name, nb::handle value) {
         {"lengths", Role::integers, &request_.d.lengths},
         {"pair_q", Role::integers, &request_.pair_q},
         {"pair_d", Role::integers, &request_.pair_d},
+        {"q_scale", Role::scale, &request_.q.scale},
+        {"d_scale", Role::scale, &request_.d.scale},
     };
     const Slot* slot = std::find_if(std::begin(slots), std::end(slots), [&](const Slot& s) { return name == s.name; });
     if (slot == std::end(slots)) return false;

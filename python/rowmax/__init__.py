@@ -9,6 +9,7 @@ from rowmax._explain import Explanation, VersionInfo, explain, explain_dispatch,
 from rowmax._grid import inverse_grid
 from rowmax._native import KernelInfo
 from rowmax._native import version as _version
+from rowmax._quantized import maxsim_int8, quantize_int8
 from rowmax._scoring import maxsim, maxsim_pairs, maxsim_varlen, score_pairs_packed, score_ranges
 from rowmax._search import topk
 
@@ -25,8 +26,10 @@ __all__ = [
     "inverse_grid",
     "kernels",
     "maxsim",
+    "maxsim_int8",
     "maxsim_pairs",
     "maxsim_varlen",
+    "quantize_int8",
     "score_pairs_packed",
     "score_ranges",
     "topk",

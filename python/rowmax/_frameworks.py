@@ -14,7 +14,7 @@ import numpy as np
 from rowmax._native import KernelInfo, Request
 from rowmax._native import inverse_grid as invert
 
-NUMBERS = ("q_mask", "d_mask", "cu_seqlens_q", "cu_seqlens_d", "offsets", "lengths", "pair_q", "pair_d")
+NUMBERS = ("q_mask", "d_mask", "cu_seqlens_q", "cu_seqlens_d", "offsets", "lengths", "pair_q", "pair_d", "q_scale", "d_scale")
 """Arguments that hold arrays besides Q and D; lists and numpy arrays go where Q is."""
 Extras = dict[str, Any]
 """What a call gave beyond Q and D, by argument name; an argument that was not given is absent."""
@@ -36,6 +36,13 @@ class Framework(ABC):
     def adopted(self, array: Any) -> Any:
         """A numpy array as one of this library, without a copy."""
         return array
+
+    def detached(self, array: Any) -> Any:
+        """The array for a function without a gradient."""
+        return array
+
+    def refuse_gradient(self, **arrays: Any) -> None:  # noqa: B027
+        """NotImplementedError where one of these wants a gradient that it will not get."""
 
     def request(self, Q: Any, D: Any, pairing: str, extras: Extras) -> Request:
         return Request(Q, D, pairing, extras)

@@ -21,9 +21,9 @@ def options(
     if normalize:
         extras["normalize"] = True
     if precision != "highest":
-        extras["precision"] = _one_of("precision", precision, get_args(Precision))
+        extras["precision"] = one_of("precision", precision, get_args(Precision))
     if backward != "auto":
-        _one_of("backward", backward, get_args(Backward))
+        one_of("backward", backward, get_args(Backward))
         if backward == "unified" and deterministic:
             raise ValueError('backward="unified" adds in any order: it needs deterministic=False, got deterministic=True')
     if validate is not None:
@@ -46,7 +46,7 @@ def required(**arguments: Any) -> Extras:
     """The same, of arguments without which a layout is another one."""
     for name, value in arguments.items():
         if value is None:
-            raise TypeError(f"{name} must be int32 or int64, got None")
+            raise TypeError(f"{name} must be {'float32' if name.endswith('_scale') else 'int32 or int64'}, got None")
     return arguments
 
 
@@ -68,7 +68,17 @@ def dtype_name(dtype: Any) -> str:
         raise TypeError(f"dtype must be a type or its name, got {dtype!r}") from None
 
 
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
+def read_as_bfloat16(X: Any, dtype: Any) -> bool:
+    """Whether `dtype=` says that the uint16 numbers of X are bfloat16; anything else must be X's own type."""
+    have, want = dtype_name(X.dtype), None if dtype is None else dtype_name(dtype)
+    if want in (None, have):
+        return False
+    if (have, want) != ("uint16", "bfloat16"):
+        raise TypeError(f"X is {have} but dtype is {want!r}: tokens are not converted")
+    return True
+
+
+def one_of(name: str, value: str, known: tuple[str, ...]) -> str:
     if value not in known:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
     return value

@@ -18,7 +18,9 @@ from torch.compiler import is_compiling
 from rowmax import _native
 from rowmax._frameworks import NUMBERS, Extras, Framework
 
-_DTYPES = {"float32": torch.float32, "float64": torch.float64, "int32": torch.int32, "int64": torch.int64, "uint8": torch.uint8}
+_DTYPES = {
+    name: getattr(torch, name) for name in ("float32", "float64", "int8", "uint8", "int32", "int64")
+}  # fmt: skip
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 # Since torch 2.10 the native module reads and makes tensors without a way through Python code.
@@ -39,6 +41,14 @@ class TorchFramework(Framework):
             warnings.simplefilter("ignore", UserWarning)  # a mapped file is read-only, and only read here
             tensor = torch.from_numpy(bits)
         return tensor.view(torch.bfloat16) if bits is not array else tensor
+
+    def detached(self, array: Any) -> Any:
+        return array.detach() if isinstance(array, Tensor) else array
+
+    def refuse_gradient(self, **arrays: Any) -> None:
+        for name, array in arrays.items():
+            if isinstance(array, Tensor) and array.requires_grad and torch.is_grad_enabled():
+                raise NotImplementedError(f"{name} requires grad: this function has no gradient for it; pass {name}.detach()")
 
     def request(self, Q: Any, D: Any, pairing: str, extras: Extras) -> _native.Request:
         Q, D, extras = _as_read(Q, D, extras)

@@ -24,9 +24,15 @@ std::int64_t default_chunk(std::int64_t queries) {
     return std::max<std::int64_t>(scores_held / std::max<std::int64_t>(queries, 1), 256);
 }
 
-/// The problem of documents first .. first + count - 1.
-core::Params chunk_of(const core::Params& params, std::int64_t first, std::int64_t count) {
+/// The problem of documents first .. first + count - 1; `compressed` is where its scales go.
+core::Params chunk_of(const core::Params& params, std::int64_t first, std::int64_t count,
+                      core::Compressed& compressed) {
     core::Params part = params;
+    if (params.compressed != nullptr) {
+        compressed = *params.compressed;
+        compressed.d = core::slice(params.d, params.compressed->d, first);
+        part.compressed = &compressed;
+    }
     part.d = core::slice(params.d, first, count);
     part.pairs.width = count;
     part.pairs.count = params.q.count * count;
@@ -49,8 +55,9 @@ void search_chunks(const Problem& problem, const core::Kernel& row, std::int64_t
     for (std::int64_t first = 0; first < total; first += chunk) {
         const std::int64_t documents = std::min(chunk, total - first);
         core::Outputs outputs;
+        core::Compressed compressed;
         outputs.scores = scores.data();
-        row.score(chunk_of(problem.params, first, documents), outputs);
+        row.score(chunk_of(problem.params, first, documents, compressed), outputs);
         push_chunk(best, scores, first, documents);
     }
 }
@@ -134,9 +141,10 @@ void run_device_topk(const Problem& problem, const core::Kernel& row, const Opti
     const std::size_t scores_at = aligned(device->lists_bytes(params.q.count, k));
     const std::size_t rest_at = scores_at + aligned(static_cast<std::size_t>(params.q.count * step) * sizeof(float));
     std::size_t rest = 0;
+    core::Compressed compressed;
     for (const std::int64_t size : {step, total % step}) {
         if (size > 0 && row.workspace != nullptr) {
-            rest = std::max(rest, row.workspace(chunk_of(params, 0, size), outputs));
+            rest = std::max(rest, row.workspace(chunk_of(params, 0, size, compressed), outputs));
         }
     }
     const DeviceScratch scratch(*device, params.place, options.device, rest_at + rest);
@@ -144,7 +152,7 @@ void run_device_topk(const Problem& problem, const core::Kernel& row, const Opti
     core::TopKChunk merged{reinterpret_cast<const float*>(scratch.at(scores_at)), scratch.at(0), params.q.count, k};
     for (; merged.first < total; merged.first += step, ++merged.number) {
         merged.documents = std::min(step, total - merged.first);
-        core::Params part = chunk_of(params, merged.first, merged.documents);
+        core::Params part = chunk_of(params, merged.first, merged.documents, compressed);
         part.place.workspace = rest > 0 ? scratch.at(rest_at) : nullptr;
         row.score(part, outputs);
         if (merged.first + step >= total) {

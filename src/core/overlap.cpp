@@ -51,6 +51,7 @@ void check_disjoint(std::span<const NamedView> outputs, const ScoreRequest& requ
         {"D", request.d.tokens},        {"d_mask", request.d.mask},     {"cu_seqlens_d", request.d.cu_seqlens},
         {"offsets", request.q.offsets}, {"lengths", request.q.lengths}, {"offsets", request.d.offsets},
         {"lengths", request.d.lengths}, {"pair_q", request.pair_q},     {"pair_d", request.pair_d},
+        {"q_scale", request.q.scale},   {"d_scale", request.d.scale},
     };
     check_disjoint(outputs, inputs);
 }

@@ -71,6 +71,23 @@ struct Pairs {
     [[nodiscard]] constexpr std::int64_t document(std::int64_t p) const;
 };
 
+/// Factors of the tokens of one side, one a token or one an item: value(token) = codes x factor. Strides in elements.
+struct Scales {
+    const float* data = nullptr;
+    std::int64_t stride_outer = 0;  ///< strided sides; others count from the storage's first row
+    std::int64_t stride_inner = 0;
+    std::int64_t stride_token = 0;  ///< 0: one for all tokens of an item
+
+    /// Where the factors of an item's tokens start.
+    [[nodiscard]] constexpr const float* of(const Segments& side, std::int64_t item) const;
+};
+
+/// What the tokens of a problem need besides their codes, where they are compressed.
+struct Compressed {
+    Scales q;
+    Scales d;
+};
+
 /// Whose memory the pointers of a problem lie in, and what a kernel needs to work there.
 struct Place {
     bool cuda = false;
@@ -91,6 +108,7 @@ struct Params {
     bool backward = false;
     int threads = 0;
     Place place;
+    const Compressed* compressed = nullptr;  ///< null: tokens are numbers as they are
 };
 
 /// Contiguous results. index and similarity are [pairs, q.max_length]; null when not wanted.
@@ -172,6 +190,12 @@ constexpr bool Segments::keeps(const Segment& segment, std::int64_t token) const
     return static_cast<const std::uint8_t*>(mask.data)[i] != 0;
 }
 
+constexpr const float* Scales::of(const Segments& side, std::int64_t item) const {
+    if (side.kind != SegmentKind::strided) return data + side.at(item).first_row * stride_token;
+    const std::int64_t outer = side.inner == 1 ? item : item / side.inner;
+    return data + outer * stride_outer + (item - outer * side.inner) * stride_inner;
+}
+
 constexpr std::int64_t Pairs::query(std::int64_t p) const {
     switch (kind) {
         case PairKind::cross:
@@ -208,6 +232,13 @@ inline Segments slice(const Segments& side, std::int64_t first, std::int64_t cou
     if (side.lengths != nullptr) {
         part.lengths = static_cast<const std::byte*>(side.lengths) + first * (side.wide_lengths ? 8 : 4);
     }
+    return part;
+}
+
+/// The scales of items [first, ..) of a side.
+inline Scales slice(const Segments& side, const Scales& scales, std::int64_t first) {
+    Scales part = scales;
+    if (side.kind == SegmentKind::strided) part.data += first * scales.stride_outer;
     return part;
 }
 

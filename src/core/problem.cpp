@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/scales.hpp"
 #include "core/sides.hpp"
 
 namespace rowmax::core {
@@ -19,6 +20,15 @@ void check_types(const TokenSet& q, const TokenSet& d) {
                     fmt::format("Q is {} but D is {}: token types are not promoted, convert one of them",
                                 name_of(q.tokens.dtype), name_of(d.tokens.dtype)));
     }
+}
+
+void check_scales(const ScoreRequest& request) {
+    check_scale(request.q, query_names);
+    check_scale(request.d, document_names);
+    if (!request.options.normalize || !is_quantised(request.q.tokens.dtype)) return;
+    throw Error(ErrorCode::invalid_value, fmt::format("normalize: {} tokens cannot be normalised, do that before they "
+                                                      "are quantised",
+                                                      name_of(request.q.tokens.dtype)));
 }
 
 void check_dims(const TokenSet& q, const TokenSet& d) {
@@ -137,6 +147,7 @@ Problem make_problem(const ScoreRequest& request) {
     check_layout(request.q, query_names);
     check_layout(request.d, document_names);
     check_dims(request.q, request.d);
+    check_scales(request);
     if (request.options.threads < 0) {
         throw Error(ErrorCode::invalid_value,
                     fmt::format("threads: must not be negative, got {}", request.options.threads));
@@ -155,6 +166,11 @@ Problem make_problem(const ScoreRequest& request) {
     p.params.q = make_segments(p.copies, request.q, query_names, validate);
     p.params.d = make_segments(p.copies, request.d, document_names, validate);
     make_pairs(p, request);
+    if (is_quantised(p.params.dtype)) {
+        p.compressed = std::make_unique<Compressed>();
+        *p.compressed = {make_scales(p.copies, request.q), make_scales(p.copies, request.d)};
+        p.params.compressed = p.compressed.get();
+    }
     p.shape.dtype = p.params.dtype == DType::f64 ? DType::f64 : DType::f32;
     p.shape.tokens = p.shape.scores;
     p.shape.tokens.push_back(p.params.q.max_length);

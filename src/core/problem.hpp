@@ -2,6 +2,8 @@
 // and the values.
 #pragma once
 
+#include <memory>
+
 #include "core/params.hpp"
 #include "core/views.hpp"
 #include "rowmax/maxsim.hpp"
@@ -13,6 +15,7 @@ struct Problem {
     Params params;
     ResultShape shape;
     Copies copies;
+    std::unique_ptr<Compressed> compressed;  ///< what params.compressed points to
 };
 
 /// Whether the contents of offsets and lists are to be looked at.

@@ -38,8 +38,9 @@ double dot(const std::vector<double>& a, const std::vector<double>& b) {
 
 struct Item {
     std::vector<std::vector<double>> rows;  // as the operator sees them: normalised when asked
-    std::vector<double> norms;              // of the raw rows
+    std::vector<double> norms;              // of the raw rows, scales included
     std::vector<bool> kept;
+    std::vector<float> scales;  // of quantised tokens
 };
 
 Item read_item(const Params& params, const Segments& side, std::int64_t item) {
@@ -48,10 +49,21 @@ Item read_item(const Params& params, const Segments& side, std::int64_t item) {
     for (std::int64_t t = 0; t < segment.length; ++t) {
         std::vector<double> row = widen_row(params, side, segment, t);
         out.norms.push_back(norm(row));
+        if (params.compressed != nullptr) {
+            const Scales& scales = &side == &params.q ? params.compressed->q : params.compressed->d;
+            out.scales.push_back(scales.of(side, item)[t * scales.stride_token]);
+            out.norms.back() *= std::fabs(double{out.scales.back()});
+        }
         out.rows.push_back(params.normalize ? unit(std::move(row)) : std::move(row));
         out.kept.push_back(side.keeps(segment, t));
     }
     return out;
+}
+
+// What tokens are compared by: float(integer product) x document scale. The query's scale joins after the maximum, but
+// where it is NaN, so are all its similarities.
+double quantised(float query_scale, float scaled) {
+    return std::isnan(query_scale) ? double{query_scale} : double{scaled};
 }
 
 struct Winner {
@@ -61,11 +73,12 @@ struct Winner {
 
 // The contract's maximum: lowest token among equals, the lowest NaN above everything, the first kept token
 // when all are minus infinity.
-Winner best(const std::vector<double>& query, const Item& document) {
+Winner best(const Item& query, std::size_t token, const Item& document) {
     Winner w;
     for (std::size_t t = 0; t < document.rows.size(); ++t) {
         if (!document.kept[t]) continue;
-        const double s = dot(query, document.rows[t]);
+        double s = dot(query.rows[token], document.rows[t]);
+        if (!document.scales.empty()) s = quantised(query.scales[token], static_cast<float>(s) * document.scales[t]);
         const bool wins = w.token < 0 || (!std::isnan(w.value) && (s > w.value || std::isnan(s)));
         if (wins) w = {s, static_cast<std::int32_t>(t)};
     }
@@ -122,8 +135,9 @@ Scores score(const Params& params) {
         double sum = 0;
         double scale = 0;
         for (std::size_t s = 0; s < query.rows.size(); ++s) {
-            const Winner w = query.kept[s] ? best(query.rows[s], document) : Winner{};
+            Winner w = query.kept[s] ? best(query, s, document) : Winner{};
             if (w.token < 0) continue;
+            if (!query.scales.empty()) w.value = static_cast<float>(w.value) * query.scales[s];
             const std::size_t at = static_cast<std::size_t>(p * width) + s;
             out.index[at] = w.token;
             out.similarity[at] = w.value;

@@ -165,14 +165,16 @@ bool single_item(const TokenSet& side) {
 void check_token_dtype(const TokenSet& side, const SideNames& names) {
     check_input(side.tokens, names.tokens);
     switch (side.tokens.dtype) {
+        case DType::i8:
         case DType::f16:
         case DType::bf16:
         case DType::f32:
         case DType::f64: return;
         default: break;
     }
-    fail(ErrorCode::invalid_type, fmt::format("{} must be float16, bfloat16, float32 or float64, got {}", names.tokens,
-                                              name_of(side.tokens.dtype)));
+    fail(ErrorCode::invalid_type,
+         fmt::format("{} must be float16, bfloat16, float32, float64, or int8 with a scale, got {}", names.tokens,
+                     name_of(side.tokens.dtype)));
 }
 
 void check_layout(const TokenSet& side, const SideNames& names) {

@@ -18,9 +18,10 @@ struct SideNames {
     std::string_view cu_seqlens;
     std::string_view max_seqlen;
     std::string_view items;
+    std::string_view scale = "scale";
 };
-inline constexpr SideNames query_names{"Q", "q_mask", "cu_seqlens_q", "max_seqlen_q", "queries"};
-inline constexpr SideNames document_names{"D", "d_mask", "cu_seqlens_d", "max_seqlen_d", "documents"};
+inline constexpr SideNames query_names{"Q", "q_mask", "cu_seqlens_q", "max_seqlen_q", "queries", "q_scale"};
+inline constexpr SideNames document_names{"D", "d_mask", "cu_seqlens_d", "max_seqlen_d", "documents", "d_scale"};
 
 /// True for a dense [L, d]: one item that has no dimension of its own in the result.
 bool single_item(const TokenSet& side);

@@ -16,6 +16,7 @@ extern const TileOps scalar16_ops;
 #if defined(__x86_64__)
 extern const TileOps avx2_ops;
 extern const TileOps avx512_ops;
+extern const TileOps avx512_vnni_ops;
 #endif
 
 namespace {
@@ -46,25 +47,35 @@ constexpr Kernel row(std::string_view name, std::string_view description, std::s
     return {name, "cpu", description, missing, &refuse<Type>, &score_with<Ops>, &backward_with<Ops>};
 }
 
+/// Codes have no gradient.
+template <const TileOps& Ops>
+constexpr Kernel code_row(std::string_view name, std::string_view description, std::string (*missing)()) {
+    return {name, "cpu", description, missing, &refuse<DType::i8>, &score_with<Ops>, nullptr};
+}
+
 constexpr Kernel rows[] = {
 #if defined(__x86_64__)
     row<avx512_ops, DType::f32>("cpu.avx512.f32", "AVX-512, tiles of 8 tokens x 32 lanes", &missing_avx512),
     row<avx512_ops, DType::f16>("cpu.avx512.f16", "AVX-512, float16 widened in L1", &missing_avx512),
     row<avx512_ops, DType::bf16>("cpu.avx512.bf16", "AVX-512, bfloat16 widened in L1", &missing_avx512),
     row<avx512_ops, DType::f64>("cpu.avx512.f64", "AVX-512, tiles of 8 tokens x 16 lanes", &missing_avx512),
+    code_row<avx512_vnni_ops>("cpu.avx512.i8", "AVX-512 VNNI, int8 multiplied as bytes", &missing_avx512_vnni),
     row<avx2_ops, DType::f32>("cpu.avx2.f32", "AVX2 + FMA, tiles of 6 tokens x 16 lanes", &missing_avx2),
     row<avx2_ops, DType::f16>("cpu.avx2.f16", "AVX2 + F16C, float16 widened in L1", &missing_avx2),
     row<avx2_ops, DType::bf16>("cpu.avx2.bf16", "AVX2, bfloat16 widened in L1", &missing_avx2),
     row<avx2_ops, DType::f64>("cpu.avx2.f64", "AVX2 + FMA, tiles of 6 tokens x 8 lanes", &missing_avx2),
+    code_row<avx2_ops>("cpu.avx2.i8", "AVX2, int8 multiplied as 16-bit numbers", &missing_avx2),
 #endif
     row<scalar4_ops, DType::f32>("cpu.scalar4.f32", "plain C++, any machine", &nothing_missing),
     row<scalar4_ops, DType::f16>("cpu.scalar4.f16", "plain C++, any machine", &nothing_missing),
     row<scalar4_ops, DType::bf16>("cpu.scalar4.bf16", "plain C++, any machine", &nothing_missing),
     row<scalar4_ops, DType::f64>("cpu.scalar4.f64", "plain C++, any machine", &nothing_missing),
+    code_row<scalar4_ops>("cpu.scalar4.i8", "plain C++, any machine", &nothing_missing),
     row<scalar16_ops, DType::f32>("cpu.scalar16.f32", "plain C++ in the tiles of AVX-512", &nothing_missing),
     row<scalar16_ops, DType::f16>("cpu.scalar16.f16", "plain C++ in the tiles of AVX-512", &nothing_missing),
     row<scalar16_ops, DType::bf16>("cpu.scalar16.bf16", "plain C++ in the tiles of AVX-512", &nothing_missing),
     row<scalar16_ops, DType::f64>("cpu.scalar16.f64", "plain C++ in the tiles of AVX-512", &nothing_missing),
+    code_row<scalar16_ops>("cpu.scalar16.i8", "plain C++ in the tiles and words of VNNI", &nothing_missing),
 };
 
 }  // namespace

@@ -129,6 +129,33 @@ TEST_P(GoldenTopK, OnEveryKernel) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenTopK, ::testing::ValuesIn(cases_of({"topk"})), test_name);
 
+class GoldenInt8 : public ::testing::TestWithParam<Case> {};
+
+TEST_P(GoldenInt8, OnEveryKernel) {
+    const json& row = GetParam().row;
+    const Array q = *read(row, "q", DType::i8);
+    const Array d = *read(row, "d", DType::i8);
+    const Array q_scale = *read(row, "q_scale", DType::f32);
+    const Array d_scale = *read(row, "d_scale", DType::f32);
+    ScoreRequest request;
+    request.q.tokens = q.view();
+    request.q.scale = q_scale.view();
+    request.d.tokens = d.view();
+    request.d.scale = d_scale.view();
+    const std::vector<std::string> names = accepting(request);
+    ASSERT_FALSE(names.empty());
+    const Array want = *read(row, "scores", DType::f64);
+    for (const std::string& kernel : names) {
+        const Array scores(DType::f32, result_shape(request).scores);
+        request.options.kernel = kernel;
+        score(request, {scores.view(), {}, {}});
+        ASSERT_EQ(want.size(), scores.size());
+        for (std::size_t i = 0; i < want.size(); ++i) expect_close(scores[i], want[i], 1e-6, kernel);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenInt8, ::testing::ValuesIn(cases_of({"maxsim_int8"})), test_name);
+
 class GoldenErrors : public ::testing::TestWithParam<Case> {
   protected:
     static std::optional<Array> zeros(const json& args, const std::string& side, const char* suffix, DType dtype) {

@@ -1,6 +1,7 @@
 #include "cpu/sample.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -25,7 +26,8 @@ std::string_view name_of_layout(Layout layout) {
 std::ostream& operator<<(std::ostream& out, const Shape& s) {
     return out << name_of_layout(s.layout) << " " << name_of(s.dtype) << " queries " << s.queries << " documents "
                << s.documents << " lq " << s.lq << " ld " << s.ld << " dim " << s.dim << (s.masked ? " masked" : "")
-               << (s.normalize ? " normalize" : "") << " seed " << s.seed;
+               << (s.normalize ? " normalize" : "") << (s.scale_per_item ? " scale per item" : "") << " seed "
+               << s.seed;
 }
 
 std::string text_of(const Shape& shape) {
@@ -49,6 +51,12 @@ Values uniform() {
     return [](std::mt19937& random) { return std::uniform_real_distribution()(random); };
 }
 
+Values any_codes() {
+    return [](std::mt19937& random) {
+        return std::clamp<double>(std::uniform_int_distribution(-160, 160)(random), -128, 127);
+    };
+}
+
 Sample::Sample(const Shape& shape, const Values& values) : shape_(shape), random_(shape.seed) {
     request.options.normalize = shape.normalize;
     switch (shape.layout) {
@@ -58,6 +66,9 @@ Sample::Sample(const Shape& shape, const Values& values) : shape_(shape), random
         default: dense(values);
     }
     if (shape.layout == Layout::list || shape.layout == Layout::packed_list) pair_list();
+    if (shape.dtype != DType::i8) return;
+    scale(request.q);
+    scale(request.d);
 }
 
 TensorView Sample::keep(DType dtype, std::vector<std::int64_t> shape, const std::vector<double>& values) {
@@ -66,8 +77,28 @@ TensorView Sample::keep(DType dtype, std::vector<std::int64_t> shape, const std:
 }
 
 TensorView Sample::tokens(std::vector<std::int64_t> shape, const Values& values) {
-    arrays_.push_back(Array::generated(shape_.dtype, std::move(shape), [&] { return values(random_); }));
+    const bool codes = shape_.dtype == DType::i8;
+    arrays_.push_back(Array::generated(shape_.dtype, std::move(shape), [&] {
+        return codes ? std::clamp(std::round(values(random_)), -128.0, 127.0) : values(random_);
+    }));
     return arrays_.back().view();
+}
+
+// Powers of two, which keep small products exact, and now and then zero. Those of hidden tokens are NaN.
+void Sample::scale(TokenSet& side) {
+    const int rank = side.tokens.ndim - (shape_.scale_per_item ? 2 : 1);
+    const std::vector<std::int64_t> shape(side.tokens.shape.begin(), side.tokens.shape.begin() + rank);
+    const std::int64_t count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+    std::vector<double> all;
+    for (std::int64_t i = 0; i < count; ++i) {
+        const int power = std::uniform_int_distribution(-3, 1)(random_);
+        all.push_back(power == -3 ? 0 : std::ldexp(1.0, power));
+        const auto* kept = static_cast<const std::uint8_t*>(side.mask.data);
+        if (!shape_.scale_per_item && kept != nullptr && kept[i] == 0) {
+            all.back() = std::numeric_limits<double>::quiet_NaN();
+        }
+    }
+    side.scale = keep(DType::f32, shape, all);
 }
 
 // About two thirds kept; now and then an item with nothing kept. Hidden tokens become NaN, which whoever reads them
@@ -80,7 +111,8 @@ TensorView Sample::mask(Array& tokens, std::vector<std::int64_t> shape) {
         const bool empty = length > 0 && (i / length) % 5 == 3;
         all.push_back(!empty && std::uniform_int_distribution(0, 2)(random_) > 0 ? 1 : 0);
         for (std::int64_t k = 0; all.back() == 0 && k < shape_.dim; ++k) {
-            tokens.set(static_cast<std::size_t>(i * shape_.dim + k), std::numeric_limits<double>::quiet_NaN());
+            const double poison = shape_.dtype == DType::i8 ? 127 : std::numeric_limits<double>::quiet_NaN();
+            tokens.set(static_cast<std::size_t>(i * shape_.dim + k), poison);
         }
     }
     return keep(DType::boolean, std::move(shape), all);

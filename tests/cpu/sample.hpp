@@ -38,6 +38,7 @@ struct Shape {
     bool masked = false;  ///< both sides, with holes (dense layouts); hidden tokens hold NaN
     bool normalize = false;
     unsigned seed = 1;
+    bool scale_per_item = false;  ///< int8: one scale an item rather than one a token
 };
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
 std::string text_of(const Shape& shape);
@@ -48,6 +49,8 @@ Values small_integers(std::int64_t dim);
 /// Normal, and uniform in [0, 1).
 Values normal();
 Values uniform();
+/// Whole numbers from -128 to 127, the ends often.
+Values any_codes();
 
 /// A request and the arrays that it points into.
 class Sample {
@@ -60,6 +63,7 @@ class Sample {
     TensorView keep(DType dtype, std::vector<std::int64_t> shape, const std::vector<double>& values);
     TensorView tokens(std::vector<std::int64_t> shape, const Values& values);
     TensorView mask(Array& tokens, std::vector<std::int64_t> shape);
+    void scale(TokenSet& side);
     TensorView offsets(std::int64_t items, std::int64_t longest, std::int64_t& total);
     void dense(const Values& values);
     void packed(const Values& values);

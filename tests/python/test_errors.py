@@ -126,6 +126,6 @@ def test_max_seqlen_too_small_is_an_error():
 
 
 def test_names_of_later_work_do_not_exist():
-    for name in ("maxsim_int8", "quantize_fp8", "maxsim_residual", "unpack_residual", "sign_bits", "chamfer", "nearest",
+    for name in ("quantize_fp8", "maxsim_residual", "unpack_residual", "sign_bits", "chamfer", "nearest",
                  "maxsim_from_hidden", "topk_two_stage", "plaid_approx_score"):  # fmt: skip
         assert not hasattr(rowmax, name)

@@ -63,6 +63,12 @@ struct Bf16Rows {
     static float value(std::uint16_t x) { return bfloat_value(x); }
 };
 
+/// Words of codes.
+template <class VecType>
+struct WordRows : PlainRows<VecType> {
+    static constexpr bool short_chains = false;
+};
+
 /// Elements k .. k + chunk - 1 of a vector of rows: column[i] holds element k + i of each.
 template <class Source, class Vec = typename Source::Vec>
 ROWMAX_INLINE void load_columns(const std::byte* const* rows, std::int64_t k, typename Vec::Reg (&column)[chunk<Vec>]) {
@@ -203,9 +209,12 @@ inline void fold_group(const FoldArgs<typename Vec::Value>& args, std::int64_t f
             k += length;
         }
     } while (k < args.dim);
+    if constexpr (Vec::more_rows > 0) {
+        convert_sums(tile, [=](int q) ROWMAX_FLATTEN { return Vec::broadcast(query[args.dim * Q + q]); });
+    }
     if (args.scales != nullptr) {
         const auto scales = Vec::load(args.scales + first);
-        unroll<0, Q>([&](auto q) ROWMAX_FLATTEN { tile.sum[0][q] = Vec::mul(tile.sum[0][q], scales); });
+        unroll<0, Q>([&](auto q) ROWMAX_FLATTEN { tile.sum[0][q] = scaled<Vec>(tile.sum[0][q], scales); });
     }
     const std::int32_t* tokens = args.tokens + first;
     fold_maxima(
@@ -229,7 +238,7 @@ inline void fold_few(const FoldArgs<typename Vec::Value>& all) {
         unroll<1, most + 1>([&](auto q) {
             if (q == args.panel_count) fold_groups<Source, q>(args);
         });
-        args.panels += args.panel_count * args.dim;
+        args.panels += args.panel_count * (args.dim + Vec::more_rows);
         args.best += args.panel_count * Vec::lanes;
         if (args.index != nullptr) args.index += args.panel_count * Vec::lanes;
         args.ahead = nullptr;

@@ -24,8 +24,31 @@ constexpr TypedOps<typename Vec::Value> typed_ops() {
     return ops;
 }
 
+/// For rows of codes: vectors whose products are those of words, and how codes become words.
+template <class Vec, class Few, class Codes>
+constexpr CodeOps code_ops() {
+    CodeOps ops;
+    ops.fold.lanes = Vec::lanes;
+    ops.fold.tile_rows = tile_rows(Vec::registers);
+    ops.fold.few_lanes = Few::lanes;
+    ops.fold.fold_wide = &fold<Vec, 2>;
+    ops.fold.fold_narrow = &fold<Vec, 1>;
+    ops.fold.fold_few = &fold_few<WordRows<Few>, most_few_rows(Vec::lanes)>;
+    ops.in_word = Codes::in_word;
+    ops.offset = Codes::offset;
+    ops.widen = &widen_codes<Codes>;
+    return ops;
+}
+
+/// A table for codes alone.
+inline constexpr TileOps codes_only(const CodeOps& codes) {
+    TileOps ops;
+    ops.codes = codes;
+    return ops;
+}
+
 template <class F32, class F64, class Half, class FewF32 = F32, class FewF64 = F64, class FewHalf = Half>
-constexpr TileOps make_ops() {
+constexpr TileOps make_ops(const CodeOps& codes = {}) {
     TileOps ops;
     ops.f32 = typed_ops<F32, FewF32>();
     ops.f64 = typed_ops<F64, FewF64>();
@@ -33,6 +56,7 @@ constexpr TileOps make_ops() {
     ops.fold_few_bf16 = &fold_few<Bf16Rows<FewF32, FewHalf>, most_few_rows(F32::lanes)>;
     ops.widen_f16 = &widen_f16<Half>;
     ops.widen_bf16 = &widen_bf16<Half>;
+    ops.codes = codes;
     return ops;
 }
 

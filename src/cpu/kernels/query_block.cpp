@@ -10,6 +10,7 @@ void QueryBlock<Value>::clear() {
     pieces_.clear();
     rows_.clear();
     positions_.clear();
+    stored_scales_.clear();
 }
 
 template <class Value>
@@ -28,11 +29,13 @@ void QueryBlock<Value>::gather_slice(const core::Params& params, std::int64_t qu
 template <class Value>
 void QueryBlock<Value>::add(const core::Params& params, std::int64_t query, std::int64_t begin, std::int64_t end) {
     const core::Segment segment = params.q.at(query);
+    const float* scales = params.compressed == nullptr ? nullptr : params.compressed->q.of(params.q, query);
     Piece piece{query, begin, end, rows(), 0, end == segment.length};
     for (std::int64_t s = begin; s < end; ++s) {
         if (!params.q.keeps(segment, s)) continue;
         rows_.push_back(segment.data + s * params.q.row_stride);
         positions_.push_back(s);
+        if (scales != nullptr) stored_scales_.push_back(scales[s * params.compressed->q.stride_token]);
     }
     piece.kept = rows() - piece.first_lane;
     pieces_.push_back(piece);
@@ -40,22 +43,24 @@ void QueryBlock<Value>::add(const core::Params& params, std::int64_t query, std:
 
 template <class Value>
 void QueryBlock<Value>::pack(const TileOps& ops, const core::Params& params) {
-    const std::int64_t vector = typed<Value>(ops).lanes;
+    const std::int64_t vector = fold_ops<Value>(ops, params.dtype).lanes;
+    const std::int64_t height = panel_height(ops, params);
     split_ = split_queries(rows(), vector);
     panel_lanes_ = (2 * split_.wide + split_.narrow) * vector;
-    scaled_ = params.normalize;
+    scaled_ = params.normalize || params.compressed != nullptr;
     if (scaled_) scales_.reserve(lanes());
-    Value* panel = panels_.reserve(lanes() * params.dim);
+    std::copy(stored_scales_.begin(), stored_scales_.end(), scales_.data());
+    Value* panel = panels_.reserve(lanes() * height);
     for (std::int64_t first = 0; first < panel_lanes_;) {
         const std::int64_t width = std::min(2 * vector, panel_lanes_ - first);
         pack_panel(ops, params, panel, first, width);
-        panel += width * params.dim;
+        panel += width * height;
         first += width;
     }
     for (std::int64_t first = panel_lanes_; first < lanes();) {
         const std::int64_t width = few_in_turn(lanes() - first);
         pack_panel(ops, params, panel, first, width);
-        panel += width * params.dim;
+        panel += width * height;
         first += width;
     }
 }
@@ -63,18 +68,20 @@ void QueryBlock<Value>::pack(const TileOps& ops, const core::Params& params) {
 template <class Value>
 void QueryBlock<Value>::pack_panel(const TileOps& ops, const core::Params& params, Value* panel, std::int64_t first,
                                    std::int64_t lanes) {
-    Value* scratch = scratch_.reserve(params.dim);
+    const std::int64_t height = panel_height(ops, params);
+    Value* scratch = scratch_.reserve(height);
     for (std::int64_t lane = 0; lane < lanes; ++lane) {
         if (first + lane >= rows()) {
-            for (std::int64_t k = 0; k < params.dim; ++k) panel[k * lanes + lane] = 0;
+            for (std::int64_t k = 0; k < height; ++k) panel[k * lanes + lane] = 0;
             continue;
         }
         const std::byte* row = rows_[static_cast<std::size_t>(first + lane)];
-        row = widened(ops, params.dtype, row, scratch, params.dim);
-        if (scaled_) scales_[first + lane] = inverse_norm(ops, row, scratch, params.dim);
+        row = params.dtype == DType::i8 ? query_words(ops.codes, row, scratch, params.dim)
+                                        : widened(ops, params.dtype, row, scratch, params.dim);
+        if (params.normalize) scales_[first + lane] = inverse_norm(ops, row, scratch, params.dim);
         // A token with an infinity has no direction: each of its similarities is NaN, as x / |x| gives.
-        const bool nan = scaled_ && scales_[first + lane] != scales_[first + lane];
-        for (std::int64_t k = 0; k < params.dim; ++k) {
+        const bool nan = params.normalize && scales_[first + lane] != scales_[first + lane];
+        for (std::int64_t k = 0; k < height; ++k) {
             const Value x = core::load<Value>(row + k * std::int64_t{sizeof(Value)});
             panel[k * lanes + lane] = nan ? std::numeric_limits<Value>::quiet_NaN() : x;
         }

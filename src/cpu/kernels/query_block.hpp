@@ -33,14 +33,14 @@ class QueryBlock {
     /// Takes queries [first, last), or positions [begin, end) of the query `first`.
     void gather_queries(const core::Params& params, std::int64_t first, std::int64_t last);
     void gather_slice(const core::Params& params, std::int64_t query, std::int64_t begin, std::int64_t end);
-    /// Packs what was gathered, and with `normalize` computes its inverse norms.
+    /// Packs what was gathered, with the factor of each row where there are any.
     void pack(const TileOps& ops, const core::Params& params);
 
     [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }
     [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(rows_.size()); }
     /// Position in its query of a lane's token.
     [[nodiscard]] std::int64_t position(std::int64_t lane) const { return positions_[static_cast<std::size_t>(lane)]; }
-    /// Inverse norm of a lane's token; null without `normalize`.
+    /// Factor of a lane's maximum: its token's inverse norm with `normalize`, or its scale; null where there is none.
     [[nodiscard]] const Value* scales() const { return scaled_ ? scales_.data() : nullptr; }
     [[nodiscard]] const Value* panels() const { return panels_.data(); }
     /// Wide panels, then narrow ones, then the panel of the few rows that need no whole vector.
@@ -58,6 +58,7 @@ class QueryBlock {
     std::vector<Piece> pieces_;
     std::vector<const std::byte*> rows_;
     std::vector<std::int64_t> positions_;
+    std::vector<float> stored_scales_;  ///< of quantised tokens, row by row
     Buffer<Value> scales_;
     Buffer<Value> panels_;
     Buffer<Value> scratch_;

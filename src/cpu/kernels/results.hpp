@@ -66,9 +66,12 @@ class ResultWriter {
                  std::int32_t* to) const {
         for (std::int64_t s = 0; s < piece.end - piece.begin; ++s) to[s] = -1;
         if (maxima.first_kept < 0) return;
+        const Value* scales = block.scales();
         for (std::int64_t i = 0; i < piece.kept; ++i) {
             const std::int64_t lane = piece.first_lane + i;
-            const auto token = static_cast<std::int32_t>(maxima.index[lane]);
+            // Where the factor is NaN, so are all similarities, and the first wins.
+            const bool nan = scales != nullptr && scales[lane] != scales[lane];
+            const auto token = nan ? -1 : static_cast<std::int32_t>(maxima.index[lane]);
             to[block.position(lane) - piece.begin] = token < 0 ? maxima.first_kept : token;
         }
     }

@@ -16,9 +16,10 @@ struct RowBlock {
     const std::byte* rows[most_rows];  ///< in the storage
     std::int32_t tokens[most_rows];
     std::int64_t count = 0;
-    std::int64_t item = 0;  ///< which document of the list
-    bool first = false;     ///< the document starts here
-    bool last = false;      ///< the document ends here
+    std::int64_t item = 0;      ///< which document of the list
+    std::int64_t document = 0;  ///< and of the side
+    bool first = false;         ///< the document starts here
+    bool last = false;          ///< the document ends here
 
     /// Repeats the last row up to whole tiles: repetition changes no maximum.
     void pad() {
@@ -50,6 +51,7 @@ class RowBlocks {
     bool next(RowBlock& block) {
         if (item_ >= items_) return false;
         block.item = item_;
+        block.document = document_(item_);
         block.first = token_ == begin_;
         block.count = 0;
         const std::int64_t size = block_size();

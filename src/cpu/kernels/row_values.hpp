@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -26,12 +27,52 @@ inline bool is_half(DType dtype) {
     return dtype == DType::f16 || dtype == DType::bf16;
 }
 
-/// A row of the tokens' type as a row of Values: itself, or its widened copy in `scratch`.
+/// The functions that fold rows of this type.
+template <class Value>
+const TypedOps<Value>& fold_ops(const TileOps& ops, DType dtype) {
+    if constexpr (std::is_same_v<Value, float>) {
+        if (dtype == DType::i8) return ops.codes.fold;
+    }
+    return typed<Value>(ops);
+}
+
+/// Values of a row as those functions take it.
+inline std::int64_t steps_of(const TileOps& ops, const core::Params& params) {
+    if (params.dtype != DType::i8) return params.dim;
+    return (params.dim + ops.codes.in_word - 1) / ops.codes.in_word;
+}
+
+/// Values of one lane of a query panel.
+inline std::int64_t panel_height(const TileOps& ops, const core::Params& params) {
+    return steps_of(ops, params) + (params.dtype == DType::i8 ? 1 : 0);
+}
+
+/// A document row of the tokens' type as a row of Values: itself, or its widened copy in `scratch`.
 inline const std::byte* widened(const TileOps& ops, DType dtype, const std::byte* row, void* scratch,
                                 std::int64_t dim) {
+    if (dtype == DType::i8) {
+        ops.codes.widen(row, static_cast<float*>(scratch), dim);
+        return static_cast<const std::byte*>(scratch);
+    }
     if (!is_half(dtype)) return row;
     (dtype == DType::f16 ? ops.widen_f16 : ops.widen_bf16)(row, static_cast<float*>(scratch), dim);
     return static_cast<const std::byte*>(scratch);
+}
+
+/// A query row of codes as words, and behind them what makes up for the offset of the documents' codes.
+inline const std::byte* query_words(const CodeOps& ops, const std::byte* row, void* scratch, std::int64_t dim) {
+    auto* to = static_cast<std::byte*>(scratch);
+    std::int32_t sum = 0;
+    const std::int64_t size = 4 / ops.in_word;
+    const std::int64_t padded = (dim + ops.in_word - 1) / ops.in_word * ops.in_word;
+    for (std::int64_t k = 0; k < padded; ++k) {
+        const std::int16_t code = k < dim ? core::load<std::int8_t>(row + k) : std::int8_t{0};
+        sum += code;
+        std::memcpy(to + k * size, &code, static_cast<std::size_t>(size));  // little endian: the low byte first
+    }
+    sum *= -ops.offset;
+    std::memcpy(to + padded * size, &sum, sizeof(sum));
+    return to;
 }
 
 /// Norms in this range neither overflow nor vanish when they are squared, or multiplied with each other.

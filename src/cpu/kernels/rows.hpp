@@ -114,5 +114,18 @@ inline void widen_bf16(const std::byte* row, float* to, std::int64_t dim) {
     widen<Half::step>(row, to, dim, &Half::widen_bf16, &bfloat_value);
 }
 
+/// Codes of a document as words: `some` widens Codes::step of them, the rest is done one by one.
+template <class Codes>
+inline void widen_codes(const std::byte* row, float* words, std::int64_t dim) {
+    constexpr std::int64_t size = 4 / Codes::in_word;
+    auto* to = reinterpret_cast<std::byte*>(words);
+    std::int64_t k = 0;
+    for (; k + Codes::step <= dim; k += Codes::step) Codes::widen(row + k, to + k * size);
+    for (; k < dim || k % Codes::in_word != 0; ++k) {
+        const std::int16_t code = k < dim ? static_cast<std::int16_t>(read<std::int8_t>(row + k) + Codes::offset) : 0;
+        __builtin_memcpy(to + k * size, &code, size);
+    }
+}
+
 }  // namespace
 }  // namespace rowmax::cpu

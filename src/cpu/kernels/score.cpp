@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/parallel.hpp"
+#include "cpu/kernels/document_rows.hpp"
 #include "cpu/kernels/query_block.hpp"
 #include "cpu/kernels/results.hpp"
 #include "cpu/kernels/row_blocks.hpp"
@@ -29,8 +30,7 @@ struct Workspace {
     Buffer<Value> best;
     Buffer<Index<Value>> index;
     SpreadMaxima<Value> spread;
-    Buffer<Value> rows;    ///< widened or scaled document rows
-    Buffer<Value> scales;  ///< their inverse norms
+    PreparedRows<Value> documents;
     Buffer<double> totals;
     Buffer<Value> similarity;
     RowBlock blocks[2];
@@ -89,12 +89,13 @@ class ScoreCall {
   public:
     ScoreCall(const TileOps& ops, const core::Params& params, const core::Outputs& outputs)
         : ops_(ops),
-          typed_(typed<Value>(ops)),
+          typed_(fold_ops<Value>(ops, params.dtype)),
           params_(params),
+          documents_(ops, params),
           writer_(params, outputs),
           indexed_(outputs.index != nullptr),
           spread_tokens_(indexed_ || outputs.similarity != nullptr),
-          schedule_(params, query_rows(params.dim, sizeof(Value), 2 * typed_.lanes)) {}
+          schedule_(params, query_rows(documents_.steps(), sizeof(Value), 2 * typed_.lanes)) {}
 
     void run() {
         if (schedule_.parts() > 1) {
@@ -189,13 +190,11 @@ class ScoreCall {
     static bool few_alone(const QueryBlock<Value>& queries) { return queries.panel_lanes() == 0; }
 
     /// The kernel of few query rows takes 16-bit rows as they are, unless others or norms need them widened anyway.
+    bool raw_halves(const QueryBlock<Value>& queries) const { return few_alone(queries) && documents_.plain_halves(); }
     using Fold = void (*)(const FoldArgs<Value>&);
     [[nodiscard]] Fold few_kernel(const QueryBlock<Value>& queries) const {
         if constexpr (std::is_same_v<Value, float>) {
-            if (few_alone(queries) && !params_.normalize) {
-                if (params_.dtype == DType::f16) return ops_.fold_few_f16;
-                if (params_.dtype == DType::bf16) return ops_.fold_few_bf16;
-            }
+            if (raw_halves(queries)) return params_.dtype == DType::f16 ? ops_.fold_few_f16 : ops_.fold_few_bf16;
         }
         return typed_.fold_few;
     }
@@ -203,13 +202,12 @@ class ScoreCall {
     /// Blocks of whole tiles of the kernel that takes most of the work.
     BlockShape shape_for(const QueryBlock<Value>& queries) const {
         const std::int64_t tile = few_alone(queries) ? typed_.few_lanes : typed_.tile_rows;
-        return {block_rows(params_.dim, sizeof(Value), tile), tile};
+        return {block_rows(documents_.steps(), sizeof(Value), tile), tile};
     }
 
     Maxima<Value> reserve(Work& work, BlockShape shape) {
         const std::int64_t lanes = std::max<std::int64_t>(work.queries.lanes(), 1);
-        if (is_half(params_.dtype) || params_.normalize) work.rows.reserve(shape.most_rows * params_.dim);
-        if (params_.normalize) work.scales.reserve(RowBlock::most_rows);
+        documents_.reserve(work.documents, shape.most_rows);
         work.spread.reserve(work.queries.split().few, typed_.few_lanes, spread_tokens_);
         return {work.best.reserve(lanes), indexed_ ? work.index.reserve(lanes) : nullptr, -1};
     }
@@ -223,13 +221,11 @@ class ScoreCall {
 
     void fold_block(Work& work, const RowBlock& block, const RowBlock* next, std::int64_t tile_rows,
                     const Maxima<Value>& maxima) {
-        const std::byte* ready[RowBlock::most_rows];
         FoldArgs<Value> args;
-        args.dim = params_.dim;
-        args.run = run_length(static_cast<std::int64_t>(size_of(params_.dtype)));
-        const bool raw = few_alone(work.queries) && !params_.normalize;
-        args.rows = raw ? block.rows : prepare(work, block, ready);
-        args.scales = params_.normalize ? work.scales.data() : nullptr;
+        args.dim = documents_.steps();
+        args.run = documents_.chain();
+        args.rows = raw_halves(work.queries) ? block.rows : documents_.prepare(work.documents, block);
+        args.scales = documents_.scaled() ? work.documents.scales.data() : nullptr;
         args.tokens = block.tokens;
         args.row_count = block.count;
         if (next != nullptr) fetch_meanwhile(*next, tile_rows, args);
@@ -259,7 +255,7 @@ class ScoreCall {
         if (queries.split().narrow == 0) return;
         const std::int64_t lanes = args.panel_count * 2 * typed_.lanes;
         if (args.panel_count > 0) args.ahead = nullptr;
-        args.panels += lanes * args.dim;
+        args.panels += lanes * panel_height(ops_, params_);
         args.best += lanes;
         if (args.index != nullptr) args.index += lanes;
         args.panel_count = 1;
@@ -269,26 +265,11 @@ class ScoreCall {
     void fold_few(Work& work, FoldArgs<Value>& args) const {
         const std::int64_t lanes = work.queries.panel_lanes();
         if (lanes > 0) args.ahead = nullptr;
-        args.panels = work.queries.panels() + lanes * args.dim;
+        args.panels = work.queries.panels() + lanes * panel_height(ops_, params_);
         args.best = work.spread.best();
         args.index = work.spread.index();
         args.panel_count = work.queries.split().few;
         few_kernel(work.queries)(args);
-    }
-
-    /// The rows of a block as Values, and with `normalize` their inverse norms.
-    const std::byte* const* prepare(Work& work, const RowBlock& block, const std::byte** ready) const {
-        if (!is_half(params_.dtype) && !params_.normalize) return block.rows;
-        for (std::int64_t r = 0; r < block.count; ++r) {
-            Value* scratch = work.rows.data() + r * params_.dim;
-            ready[r] = widened(ops_, params_.dtype, block.rows[r], scratch, params_.dim);
-            if (params_.normalize) work.scales[r] = inverse_norm(ops_, ready[r], scratch, params_.dim);
-        }
-        for (std::int64_t r = block.count; r < block.count + row_padding; ++r) {
-            ready[r] = ready[block.count - 1];
-            if (params_.normalize) work.scales[r] = work.scales[block.count - 1];
-        }
-        return ready;
     }
 
     void write(Work& work, std::int64_t unit, const Maxima<Value>& maxima, double& total) const {
@@ -319,6 +300,7 @@ class ScoreCall {
     const TileOps& ops_;
     const TypedOps<Value>& typed_;
     const core::Params& params_;
+    DocumentRows<Value> documents_;
     ResultWriter<Value> writer_;
     bool indexed_;
     bool spread_tokens_;  ///< similarities are wanted as well: the sign of a zero is that of the first

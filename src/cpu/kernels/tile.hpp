@@ -186,11 +186,30 @@ ROWMAX_INLINE void fold_maxima(const Tile<Vec, V, R>& tile, TokenOf token, typen
     }
 }
 
+/// Integer sums as floats, with what every lane's sum starts from.
+template <class Vec, int V, int R, class BaseOf>
+ROWMAX_INLINE void convert_sums(Tile<Vec, V, R>& tile, BaseOf base) {
+    unroll<0, V>([&](auto v) ROWMAX_FLATTEN {
+        const auto b = base(v);
+        unroll<0, R>([&](auto r) ROWMAX_FLATTEN { tile.sum[r][v] = Vec::to_float(tile.sum[r][v], b); });
+    });
+}
+
+/// Sums, floats by now, times the factors of their rows.
+template <class Vec>
+ROWMAX_INLINE typename Vec::Reg scaled(typename Vec::Reg sum, typename Vec::Reg factor) {
+    if constexpr (Vec::more_rows > 0) {
+        return Vec::Floats::mul(sum, factor);
+    } else {
+        return Vec::mul(sum, factor);
+    }
+}
+
 template <class Vec, int V, int R>
 inline void fold_tile(const FoldArgs<typename Vec::Value>& args, std::int64_t panel_number, std::int64_t first,
                       const std::byte*& ahead) {
     using TileOf = Tile<Vec, V, R>;
-    const auto* panel = args.panels + panel_number * args.dim * TileOf::lanes;
+    const auto* panel = args.panels + panel_number * (args.dim + Vec::more_rows) * TileOf::lanes;
     TileOf tile;
     Waiting<Vec, V, R> waiting;
     unroll<0, R>([&](auto r) ROWMAX_FLATTEN { tile.row[r] = args.rows[first + r]; });
@@ -203,10 +222,13 @@ inline void fold_tile(const FoldArgs<typename Vec::Value>& args, std::int64_t pa
         left -= args.run;
         join_tree(tile, waiting, chain++, left <= 0);
     } while (left > 0);
+    if constexpr (Vec::more_rows > 0) {
+        convert_sums(tile, [=](int v) ROWMAX_FLATTEN { return Vec::load(panel + v * Vec::lanes); });
+    }
     if (args.scales != nullptr) {
         unroll<0, R>([&](auto r) ROWMAX_FLATTEN {
             const auto scale = Vec::broadcast(args.scales[first + r]);
-            unroll<0, V>([&](auto v) ROWMAX_FLATTEN { tile.sum[r][v] = Vec::mul(tile.sum[r][v], scale); });
+            unroll<0, V>([&](auto v) ROWMAX_FLATTEN { tile.sum[r][v] = scaled<Vec>(tile.sum[r][v], scale); });
         });
     }
     const std::int32_t* tokens = args.tokens + first;

@@ -27,8 +27,9 @@ inline constexpr std::int64_t row_padding = 8;
 /// maxima [query rows][few_lanes].
 template <class Value>
 struct FoldArgs {
-    const Value* panels = nullptr;  ///< [panel_count][dim][lanes], zero where a lane holds no query token
-    std::int64_t panel_count = 0;   ///< few: query rows
+    /// [panel_count][dim][lanes], zero where a lane holds no query token; CodeOps: [panel_count][dim + 1][lanes]
+    const Value* panels = nullptr;
+    std::int64_t panel_count = 0;  ///< few: query rows
     std::int64_t dim = 0;
     std::int64_t run = 0;                    ///< products that one chain of multiply-adds takes
     const std::byte* const* rows = nullptr;  ///< of Value, any alignment; `padding` repeats the last
@@ -55,9 +56,20 @@ struct TypedOps {
     void (*add_scaled)(Value* sum, const std::byte* row, Value factor, std::int64_t dim) = nullptr;
 };
 
+/// int8 codes, multiplied as integers and so exactly. A value of FoldArgs<float> is then a word of 32 bits that holds
+/// some codes; there are as many words in a row as its codes fill, with zeros at the end.
+struct CodeOps {
+    /// Panels have one more row: what is added to each lane's sum, an int32.
+    TypedOps<float> fold;
+    std::int64_t in_word = 0;  ///< 4 codes, or 2 widened to 16 bits
+    std::int32_t offset = 0;   ///< what documents' codes are raised by, for instructions that want them unsigned
+    void (*widen)(const std::byte* row, float* words, std::int64_t dim) = nullptr;  ///< a document's row
+};
+
 struct TileOps {
     TypedOps<float> f32;
     TypedOps<double> f64;
+    CodeOps codes;
     /// fold_few over rows of 16-bit elements.
     void (*fold_few_f16)(const FoldArgs<float>&) = nullptr;
     void (*fold_few_bf16)(const FoldArgs<float>&) = nullptr;

@@ -8,5 +8,6 @@ namespace rowmax::cpu {
 /// Empty when the instructions can be used (the operating system saves their registers), else what is missing.
 std::string missing_avx2();
 std::string missing_avx512();
+std::string missing_avx512_vnni();
 
 }  // namespace rowmax::cpu

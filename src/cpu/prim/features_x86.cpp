@@ -40,4 +40,12 @@ std::string missing_avx512() {
     return list;
 }
 
+std::string missing_avx512_vnni() {
+    std::string list = missing_avx512();
+    add(list, __builtin_cpu_supports("avx512bw") != 0, "avx512bw");
+    add(list, __builtin_cpu_supports("avx512vl") != 0, "avx512vl");
+    add(list, __builtin_cpu_supports("avx512vnni") != 0, "avx512vnni");
+    return list;
+}
+
 }  // namespace rowmax::cpu

@@ -19,6 +19,7 @@ struct Avx2F32 {
     static constexpr int lanes = 8;
     static constexpr int registers = 16;
     static constexpr int unrolled = 8;
+    static constexpr int more_rows = 0;
 
     static ROWMAX_INLINE Reg zero() { return _mm256_setzero_ps(); }               // vxorps
     static ROWMAX_INLINE Reg load(const float* p) { return _mm256_loadu_ps(p); }  // vmovups
@@ -86,6 +87,7 @@ struct Avx2F64 {
     static constexpr int lanes = 4;
     static constexpr int registers = 16;
     static constexpr int unrolled = 8;
+    static constexpr int more_rows = 0;
 
     static ROWMAX_INLINE Reg zero() { return _mm256_setzero_pd(); }                // vxorpd
     static ROWMAX_INLINE Reg load(const double* p) { return _mm256_loadu_pd(p); }  // vmovupd
@@ -163,6 +165,35 @@ struct Avx2Half {
     }
     static ROWMAX_INLINE void widen_bf16(const std::byte* p, float* to) {  // vpmovzxwd, vpslld
         const __m256i wide = _mm256_slli_epi32(_mm256_cvtepu16_epi32(load(p)), 16);
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), wide);
+    }
+};
+
+/// Words of two 16-bit codes.
+struct Avx2Words : Avx2F32 {
+    using Floats = Avx2F32;
+    static constexpr int more_rows = 1;
+    static ROWMAX_INLINE Reg mul(Reg d, Reg q) {  // vpmaddwd
+        __m256i c;
+        asm("vpmaddwd %2, %1, %0" : "=x"(c) : "x"(d), "x"(q));
+        return _mm256_castsi256_ps(c);
+    }
+    static ROWMAX_INLINE Reg fma(Reg d, Reg q, Reg sum) {  // vpmaddwd, vpaddd
+        const Reg c = mul(d, q);
+        asm("vpaddd %1, %0, %0" : "+x"(sum) : "x"(c));
+        return sum;
+    }
+    static ROWMAX_INLINE Reg to_float(Reg sum, Reg base) {  // vpaddd, vcvtdq2ps
+        return _mm256_cvtepi32_ps(_mm256_add_epi32(_mm256_castps_si256(sum), _mm256_castps_si256(base)));
+    }
+};
+
+struct Avx2Codes {
+    static constexpr std::int64_t in_word = 2;
+    static constexpr std::int32_t offset = 0;
+    static constexpr std::int64_t step = 16;
+    static ROWMAX_INLINE void widen(const std::byte* p, std::byte* to) {  // vpmovsxbw
+        const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
         _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), wide);
     }
 };

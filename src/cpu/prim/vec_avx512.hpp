@@ -19,6 +19,7 @@ struct Avx512F32 {
     static constexpr int lanes = 16;
     static constexpr int registers = 32;
     static constexpr int unrolled = 8;
+    static constexpr int more_rows = 0;
 
     static ROWMAX_INLINE Reg zero() { return _mm512_setzero_ps(); }                   // vpxord
     static ROWMAX_INLINE Reg load(const float* p) { return _mm512_loadu_ps(p); }      // vmovups
@@ -66,6 +67,7 @@ struct Avx512F64 {
     static constexpr int lanes = 8;
     static constexpr int registers = 32;
     static constexpr int unrolled = 8;
+    static constexpr int more_rows = 0;
 
     static ROWMAX_INLINE Reg zero() { return _mm512_setzero_pd(); }                   // vpxord
     static ROWMAX_INLINE Reg load(const double* p) { return _mm512_loadu_pd(p); }     // vmovupd

@@ -35,6 +35,7 @@ struct ScalarVec {
     static constexpr int lanes = Lanes;
     static constexpr int registers = Lanes * sizeof(T) >= 64 ? 32 : 16;  ///< of a machine with such vectors
     static constexpr int unrolled = 1;
+    static constexpr int more_rows = 0;  ///< of a panel, behind its steps
 
     // One function an operation: inlined a thousand times, they would compile for half a minute.
     template <class R, class F>
@@ -143,6 +144,53 @@ struct ScalarHalf {
     }
     static void widen_f16(const std::byte*, float*) {}
     static void widen_bf16(const std::byte*, float*) {}
+};
+
+/// Lanes of words that hold codes (CodeOps): moved as floats, whose bits nothing here changes, and multiplied as
+/// integers. InWord 2: 16-bit codes; 4: a document's unsigned bytes, raised by 128, with a query's signed ones.
+template <int Lanes, int InWord>
+struct ScalarWords : ScalarVec<float, Lanes> {
+    using Base = ScalarVec<float, Lanes>;
+    using Floats = Base;
+    using Reg = typename Base::Reg;
+    static constexpr int more_rows = 1;
+    static std::int32_t bits(float word) {
+        std::int32_t integer;
+        std::memcpy(&integer, &word, sizeof(integer));
+        return integer;
+    }
+    static float word(std::int32_t integer) {
+        float bits;
+        std::memcpy(&bits, &integer, sizeof(bits));
+        return bits;
+    }
+    static std::int32_t product(std::int32_t d, std::int32_t q) {
+        std::int32_t sum = 0;
+        for (int shift = 0; shift < 32; shift += 32 / InWord) {
+            const std::int32_t a = d >> shift;
+            const std::int32_t b = q >> shift;
+            sum += InWord == 2 ? std::int16_t(a) * std::int16_t(b) : std::uint8_t(a) * std::int8_t(b);
+        }
+        return sum;
+    }
+    static Reg mul(Reg d, Reg q) {
+        return Base::template each<Reg>([&](int i) { return word(product(bits(d.v[i]), bits(q.v[i]))); });
+    }
+    static Reg fma(Reg d, Reg q, Reg sum) {
+        return Base::template each<Reg>(
+            [&](int i) { return word(bits(sum.v[i]) + product(bits(d.v[i]), bits(q.v[i]))); });
+    }
+    static Reg to_float(Reg sum, Reg base) {
+        return Base::template each<Reg>([&](int i) { return static_cast<float>(bits(sum.v[i]) + bits(base.v[i])); });
+    }
+};
+
+template <int InWord>
+struct ScalarCodes {
+    static constexpr std::int64_t in_word = InWord;
+    static constexpr std::int32_t offset = InWord == 4 ? 128 : 0;
+    static constexpr std::int64_t step = INT64_MAX / 2;  ///< no several at once
+    static void widen(const std::byte*, std::byte*) {}
 };
 
 }  // namespace

@@ -1,0 +1,61 @@
+"""Tokens of eight bits with scales: quantisers, and MaxSim of their codes."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from rowmax import _native
+from rowmax._frameworks import common_framework, framework_of
+from rowmax._options import given, one_of, options, pairing_of, read_as_bfloat16, required
+
+Granularity = Literal["token", "document"]
+
+
+def quantize_int8(
+    X: Any, granularity: Granularity = "token", *, validate: bool | None = None, out: Any = None, dtype: Any = None,
+    threads: int | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Tokens as symmetric int8 codes with scales: `X [..., L, d]` -> `(codes int8 [..., L, d], scale float32)`.
+
+    The scale is the largest magnitude / 127, by granularity of each token (`[..., L]`) or of each document, the last two
+    dimensions (`[...]`); the code is x / scale, rounded to nearest even, within +-127. A token (document) of zeros has scale 0; one
+    that holds a NaN or an infinity has scale NaN and codes 0. X is of a floating point type (uint16 with dtype="bfloat16"
+    too) on the CPU. `out` is a pair; `threads` as in `maxsim`; `validate` changes nothing. Nothing beyond the results is held.
+    """
+    one_of("granularity", granularity, ("token", "document"))
+    extras = options(validate=validate, dtype=dtype, threads=threads)
+    framework = framework_of(X, "X")
+    if X.ndim < 2:
+        raise ValueError(f"X must be [..., L, d], got shape {list(X.shape)}")
+    codes, scale = framework.split_out(out, True, "(codes, scale)")
+    if out is None:
+        by_document = granularity == "document"
+        codes = framework.empty(tuple(X.shape), "int8", X)
+        scale = framework.empty(tuple(X.shape[: -2 if by_document else -1]), "float32", X)
+    _native.quantize_int8(
+        framework.detached(X), granularity == "document", extras.get("threads", 0), read_as_bfloat16(X, dtype), codes, scale
+    )
+    return (framework.finished(codes), framework.finished(scale)) if out is None else (codes, scale)
+
+
+def maxsim_int8(
+    Qi: Any, q_scale: Any, Di: Any, d_scale: Any, *, q_mask: Any = None, d_mask: Any = None, cu_seqlens_q: Any = None,
+    cu_seqlens_d: Any = None, return_index: bool = False, validate: bool | None = None, out: Any = None,
+    dtype: Any = None, threads: int | None = None, kernel: str | None = None,
+) -> Any:  # fmt: skip
+    """MaxSim of int8 codes: similarity = float(integer product) x d_scale, and q_scale after the maximum.
+
+    Qi x Di as in `maxsim`, 4-dimensional candidates and masks too; either side may be packed tokens `[T, d]` with
+    `cu_seqlens_q` or `cu_seqlens_d`. Scales are float32: one a token (the tokens' shape without d) or one a document (without
+    L and d; packed: a single one), as `quantize_int8` gives them. Products are added up exactly. A NaN scale makes its
+    token's similarities NaN. Codes may be -128 too. Keywords as in `maxsim`; there is no gradient.
+    """
+    framework = common_framework(Qi, Di)
+    for name, tokens in (("Qi", Qi), ("Di", Di)):
+        if "int8" not in str(tokens.dtype) or "uint8" in str(tokens.dtype):
+            raise TypeError(f"{name} must be int8, got {tokens.dtype}: see quantize_int8")
+    extras = options(validate=validate, dtype=dtype, threads=threads, kernel=kernel)
+    extras |= required(q_scale=q_scale, d_scale=d_scale)
+    extras |= given(q_mask=q_mask, d_mask=d_mask, cu_seqlens_q=cu_seqlens_q, cu_seqlens_d=cu_seqlens_d)
+    framework.refuse_gradient(q_scale=q_scale, d_scale=d_scale)
+    return framework.score(Qi, Di, pairing_of(Di), extras, return_index, out)
