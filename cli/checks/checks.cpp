@@ -34,7 +34,7 @@ const std::vector<Check>& all_checks() {
 
 std::vector<DType> dtypes_of(const Target& target) {
     std::vector<DType> taken;
-    for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8}) {
+    for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8, DType::f8e4m3}) {
         const test::Sample sample({.dtype = dtype, .documents = 2, .lq = 2, .ld = 2, .dim = 16},
                                   test::small_integers(16));
         core::Params params = core::make_problem(sample.request).params;

@@ -65,8 +65,7 @@ struct TokenItems {
     }
 };
 
-std::vector<double> similarity_matrix(const core::Params& params, const Explanation& pair, const Options& options,
-                                      const Score& score) {
+std::vector<double> similarity_matrix(const core::Params& params, const Explanation& pair, const Options& options) {
     const TokenItems query(params.q, pair.query_length(), params.dtype, params.dim);
     const TokenItems document(params.d, pair.document_length(), params.dtype, params.dim);
     ScoreRequest request;
@@ -96,7 +95,7 @@ std::vector<double> Explanation::answered() const {
 }
 
 Explanation explain_pair(const io::TokenSource& queries, std::int64_t query, const io::TokenSource& documents,
-                         std::int64_t document, const Options& options, const Score& score) {
+                         std::int64_t document, const Options& options) {
     const io::TokenBlock q = queries.block(query, query + 1);
     const io::TokenBlock d = documents.block(document, document + 1);
     ScoreRequest request;
@@ -121,7 +120,7 @@ Explanation explain_pair(const io::TokenSource& queries, std::int64_t query, con
     pair.document_tokens = placeholders('d', pair.document_kept.size());
     pair.score = scores.doubles().front();
     pair.similarity = similarity.doubles();
-    pair.matrix = similarity_matrix(problem.params, pair, options, score);
+    pair.matrix = similarity_matrix(problem.params, pair, options);
     return pair;
 }
 

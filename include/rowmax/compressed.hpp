@@ -21,6 +21,17 @@ enum class Granularity {
 ROWMAX_API void quantize_int8(const TensorView& tokens, Granularity granularity, const TensorView& codes,
                               const TensorView& scale, int threads = 0);
 
+/// float8 e4m3 codes: scale = largest magnitude / 448, code = x / scale to nearest even. scale is float32 with one
+/// factor a token, the shape without d, or with `per_tensor` one for all, []. Zeros, NaN and infinities as in
+/// quantize_int8.
+ROWMAX_API void quantize_fp8(const TensorView& tokens, bool per_tensor, const TensorView& codes,
+                             const TensorView& scale, int threads = 0);
+
+/// One bit a dimension, set where the value is above 0: tokens [..., d] of a floating point type -> bits uint8
+/// [..., ceil(d / 8)], the first dimension in the lowest bit of the first byte or (`big`) in the highest. Unused bits
+/// are 0.
+ROWMAX_API void sign_bits(const TensorView& tokens, bool big, const TensorView& bits, int threads = 0);
+
 /// How numbers of a few bits are packed into a byte.
 enum class BitOrder {
     little,   ///< the first in the lowest bits
@@ -29,5 +40,22 @@ enum class BitOrder {
 
 /// Bucket numbers of packed residuals: bytes uint8 [..., n] -> values uint8 [..., n * 8 / nbits]; nbits 1, 2, 4 or 8.
 ROWMAX_API void unpack_residual(const TensorView& bytes, int nbits, BitOrder order, const TensorView& values);
+
+/// What residual documents are decoded with: token = centroids[code] + bucket_weights[bucket], added in float32 and
+/// then normalised. Tables are float32, float16 or bfloat16.
+struct ResidualTables {
+    TensorView centroids = {};       ///< [C, d]; absent: zeros, and no codes are read
+    TensorView bucket_weights = {};  ///< [2^nbits]
+    int nbits = 2;                   ///< 1, 2, 4 or 8
+    BitOrder bit_order = BitOrder::colbert;
+    bool normalize = true;  ///< divide by the L2 norm; zeros stay zeros
+};
+
+/// Centroid scores [C, Lq] (float32, float16, bfloat16), codes [B, Ld] and doc_lengths [B] (int32 or int64) -> scores
+/// [B] float32: the sum over query tokens of the largest score among a document's codes; 0 where it has none. With
+/// `validate` codes outside the table and lengths beyond Ld are an Error, else they are clamped.
+ROWMAX_API void plaid_approx_score(const TensorView& centroid_scores, const TensorView& codes,
+                                   const TensorView& doc_lengths, const TensorView& scores, bool validate = true,
+                                   int threads = 0);
 
 }  // namespace rowmax

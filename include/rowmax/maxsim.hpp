@@ -28,9 +28,12 @@ enum class Pairing {
     list,     ///< the pairs named by pair_q and pair_d       -> [P]
 };
 
+struct ResidualTables;  // rowmax/compressed.hpp
+
 /// One side of a request: tokens, and how they group into items.
 ///
-/// - dense:   tokens [N, L, d], or [L, d] for one item, or [Nq, K, L, d] for grouped documents;
+/// - dense:   tokens [N, L, d], or [L, d] for one item, or [Nq, K, L, d] for grouped documents; on the CPU perhaps with
+///            lengths [N] ([Nq, K]): the tokens of each that count, instead of a mask;
 /// - packed:  tokens [T, d] and cu_seqlens [N + 1] (int32 or int64), item i = rows cu[i] .. cu[i+1];
 /// - ranges:  tokens [T, d] and offsets [N], lengths [N]: anywhere in the storage, overlaps allowed.
 ///
@@ -38,8 +41,12 @@ enum class Pairing {
 /// mask: dense only; [N, L], [1, L], [L] (and [Nq, K, L], [1, K, L]... for grouped); bool, integer or
 /// float; non-zero keeps a token.
 ///
-/// int8 tokens are codes and need a scale (rowmax/compressed.hpp): float32, the shape of the tokens without d (one
-/// factor a token) or without L and d (one an item; packed tokens and ranges: one for all).
+/// int8 and float8 tokens are codes and need a scale (rowmax/compressed.hpp): float32, the shape of the tokens without
+/// d (one factor a token), without L and d (one an item; packed tokens and ranges: one for all) or none, [] (one for
+/// all).
+///
+/// Documents with residual tables are stored as a centroid's number and packed bucket numbers a token: codes int32 or
+/// int64, one a token, and tokens uint8 [.., d * nbits / 8]. Queries are then float32, float16 or bfloat16.
 struct TokenSet {
     TensorView tokens;
     TensorView mask;
@@ -49,6 +56,11 @@ struct TokenSet {
     /// Packed only: an upper bound of the item lengths, -1 for none. One that is too small is an error.
     std::int64_t max_seqlen = -1;
     TensorView scale = {};
+    TensorView codes = {};
+    /// uint8 tokens are sign bits of so many dimensions, on both sides; 0: they are not. Similarity: dimensions whose
+    /// signs agree less those whose signs differ.
+    std::int64_t sign_bits = 0;
+    const ResidualTables* residual = nullptr;  ///< documents only; lives as long as the call
 };
 
 /// Where the memory of a request lies, results included, and where its work goes.

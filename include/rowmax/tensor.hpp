@@ -14,11 +14,11 @@
 namespace rowmax {
 
 /// Element types. Tokens are f16, bf16, f32 or f64; masks and offsets use the others.
-enum class DType : std::uint8_t { f16, bf16, f32, f64, i8, u8, i16, i32, i64, boolean };
+enum class DType : std::uint8_t { f16, bf16, f32, f64, i8, u8, i16, i32, i64, boolean, f8e4m3 };
 
 /// Bytes in one element.
 ROWMAX_API std::size_t size_of(DType dtype) noexcept;
-/// The name users know: "float16", "bfloat16", "float32", "float64", "int8", "uint8", "bool", ...
+/// The name users know: "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "int8", "uint8", "bool", ...
 ROWMAX_API std::string_view name_of(DType dtype) noexcept;
 /// The inverse of name_of; throws invalid_type for a name that is none.
 ROWMAX_API DType dtype_from_name(std::string_view name);

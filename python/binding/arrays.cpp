@@ -33,6 +33,7 @@ const char* wanted_by(Role role) {
         case Role::tokens: return "float16, bfloat16, float32 or float64";
         case Role::mask: return "boolean, integer or floating point";
         case Role::integers: return "int32 or int64";
+        case Role::bytes: return "uint8";
         case Role::scale: return "float32";
         case Role::result: break;
     }

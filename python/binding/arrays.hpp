@@ -19,6 +19,7 @@ enum class Role {
     tokens,    ///< floating point; uint16 where the caller says that it holds bfloat16
     mask,      ///< anything with a zero
     integers,  ///< offsets, lengths, pair lists, indices
+    bytes,     ///< packed bits
     scale,     ///< factors of quantised tokens
     result,    ///< written to
 };

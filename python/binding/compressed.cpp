@@ -20,10 +20,56 @@ void fill_int8(nb::handle tokens, bool by_document, int threads, bool bits_are_b
     quantize_int8(in.view, by_document ? Granularity::document : Granularity::token, out[0].view, out[1].view, threads);
 }
 
+void fill_fp8(nb::handle tokens, bool per_tensor, int threads, bool bits_are_bfloat16, nb::handle codes,
+              nb::handle scale) {
+    Array in;
+    Array out[2];
+    in.read({tokens, "X", Role::tokens, bits_are_bfloat16});
+    out[0].read({codes, "codes", Role::result});
+    out[1].read({scale, "scale", Role::result});
+    if (out[0].view.dtype == DType::u8) out[0].view.dtype = DType::f8e4m3;
+    const nb::gil_scoped_release unlocked;
+    quantize_fp8(in.view, per_tensor, out[0].view, out[1].view, threads);
+}
+
+void fill_bits(nb::handle tokens, bool big, int threads, bool bits_are_bfloat16, nb::handle bits) {
+    Array in;
+    Array out;
+    in.read({tokens, "X", Role::tokens, bits_are_bfloat16});
+    out.read({bits, "bits", Role::result});
+    const nb::gil_scoped_release unlocked;
+    sign_bits(in.view, big, out.view, threads);
+}
+
+void fill_unpacked(nb::handle bytes, int nbits, bool little, nb::handle values) {
+    Array in;
+    Array out;
+    in.read({bytes, "bytes", Role::bytes});
+    out.read({values, "values", Role::result});
+    const nb::gil_scoped_release unlocked;
+    unpack_residual(in.view, nbits, little ? BitOrder::little : BitOrder::colbert, out.view);
+}
+
+void fill_plaid(nb::handle centroid_scores, nb::handle codes, nb::handle doc_lengths, nb::handle scores, bool validate,
+                int threads) {
+    Array in[3];
+    Array out;
+    in[0].read({centroid_scores, "centroid_scores", Role::tokens});
+    in[1].read({codes, "codes", Role::integers});
+    in[2].read({doc_lengths, "doc_lengths", Role::integers});
+    out.read({scores, "out", Role::result});
+    const nb::gil_scoped_release unlocked;
+    plaid_approx_score(in[0].view, in[1].view, in[2].view, out.view, validate, threads);
+}
+
 }  // namespace
 
 void define_compressed(nb::module_& m) {
     m.def("quantize_int8", &fill_int8);
+    m.def("quantize_fp8", &fill_fp8);
+    m.def("sign_bits", &fill_bits);
+    m.def("unpack_residual", &fill_unpacked);
+    m.def("plaid_approx_score", &fill_plaid);
 }
 
 }  // namespace rowmax::python

@@ -27,6 +27,7 @@ nb::dlpack::dtype numpy_dtype(DType dtype) {
         case DType::f32:
         case DType::f64: return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float), bits, 1};
         case DType::bf16:
+        case DType::f8e4m3:
         case DType::u8: return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::UInt), bits, 1};
         case DType::boolean: return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bool), bits, 1};
         case DType::i8:

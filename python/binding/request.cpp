@@ -81,7 +81,14 @@ Request::Request(nb::handle q, nb::handle d, std::string_view pairing, const nb:
     if (extras.size() != 0 && extras.contains("dtype")) dtype = text("dtype", extras["dtype"]);
     read_tokens(q_, {q, "Q", Role::tokens, dtype == "bfloat16", true, stream}, request_.q.tokens, dtype);
     if (tensors_ && q_.cuda >= 0) stream_ = reinterpret_cast<std::uintptr_t>(current_stream(q_.cuda));
-    read_tokens(d_, {d, "D", Role::tokens, dtype == "bfloat16", true, stream_}, request_.d.tokens, dtype);
+    if (extras.contains("nbits") || extras.contains("signs")) {
+        d_.read({d, "residuals", Role::bytes, false, true, stream_});
+        request_.d.tokens = d_.view;
+        request_.d.residual = &tables_;
+        tables_.normalize = false;
+    } else {
+        read_tokens(d_, {d, "D", Role::tokens, dtype == "bfloat16", true, stream_}, request_.d.tokens, dtype);
+    }
     for (const auto [name, value] : extras) read_extra(nb::cast<std::string_view>(name), value);
     request_.pairing = pairing_named(pairing);
     request_.options.kernel = kernel_;
@@ -148,6 +155,22 @@ void Request::read_extra(std::string_view name, nb::handle value) {
             integer(name, value), std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
     } else if (name == "kernel") {
         kernel_ = text(name, value);
+    } else if (name == "nbits") {
+        tables_.nbits = static_cast<int>(std::clamp<std::int64_t>(integer(name, value), -1, 64));
+    } else if (name == "signs") {
+        static constexpr float minus_and_plus[] = {-1, 1};
+        tables_.nbits = 1;
+        tables_.bucket_weights = TensorView(minus_and_plus, DType::f32, {2});
+    } else if (name == "sign_bits") {
+        request_.q.sign_bits = request_.d.sign_bits = integer(name, value);
+    } else if (name == "fp8") {
+        for (TensorView* tokens : {&request_.q.tokens, &request_.d.tokens}) {
+            if (tokens->dtype == DType::u8) tokens->dtype = DType::f8e4m3;
+        }
+    } else if (name == "bit_order") {
+        tables_.bit_order = text(name, value) == "little" ? BitOrder::little : BitOrder::colbert;
+    } else if (name == "normalize_residuals") {
+        tables_.normalize = nb::cast<bool>(value);
     } else if (name == "max_seqlen_q") {
         request_.q.max_seqlen = integer(name, value);
     } else if (name == "max_seqlen_d") {
@@ -174,6 +197,10 @@ bool Request::read_array(std::string_view name, nb::handle value) {
         {"pair_d", Role::integers, &request_.pair_d},
         {"q_scale", Role::scale, &request_.q.scale},
         {"d_scale", Role::scale, &request_.d.scale},
+        {"codes", Role::integers, &request_.d.codes},
+        {"doc_lengths", Role::integers, &request_.d.lengths},
+        {"centroids", Role::tokens, &tables_.centroids},
+        {"bucket_weights", Role::tokens, &tables_.bucket_weights},
     };
     const Slot* slot = std::find_if(std::begin(slots), std::end(slots), [&](const Slot& s) { return name == s.name; });
     if (slot == std::end(slots)) return false;

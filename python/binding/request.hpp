@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "rowmax/compressed.hpp"
 #include "rowmax/maxsim.hpp"
 
 namespace rowmax::python {
@@ -48,6 +49,7 @@ class Request {
     static void* allocate(void* request, std::size_t bytes);
 
     ScoreRequest request_;
+    ResidualTables tables_;
     std::string kernel_;
     std::uintptr_t stream_ = 0;
     nb::object scratch_;

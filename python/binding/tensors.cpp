@@ -30,7 +30,7 @@ struct Torch {
     nb::object empty;
     nb::object device;
     nb::object keywords;                // ("dtype", "device")
-    std::array<nb::object, 10> dtypes;  // by DType
+    std::array<nb::object, 11> dtypes;  // by DType
     std::vector<nb::object> devices;    // the CPU, CUDA device 0, 1...
 };
 Torch* torch = nullptr;

@@ -4,14 +4,17 @@ numpy arrays, torch tensors, CuPy and JAX arrays go in; the same kind comes out.
 a differentiable result. Importing rowmax imports none of these but numpy.
 """
 
+from rowmax._bits import maxsim_bits, maxsim_hamming, sign_bits
 from rowmax._corpus import Corpus
 from rowmax._explain import Explanation, VersionInfo, explain, explain_dispatch, kernels, version_info
 from rowmax._grid import inverse_grid
 from rowmax._native import KernelInfo
 from rowmax._native import version as _version
-from rowmax._quantized import maxsim_int8, quantize_int8
+from rowmax._quantized import maxsim_fp8, maxsim_int8, quantize_fp8, quantize_int8
+from rowmax._residual import maxsim_residual, maxsim_residual_varlen, plaid_approx_score, unpack_residual
 from rowmax._scoring import maxsim, maxsim_pairs, maxsim_varlen, score_pairs_packed, score_ranges
 from rowmax._search import topk
+from rowmax._two_stage import topk_two_stage
 
 __version__ = _version()
 
@@ -26,12 +29,22 @@ __all__ = [
     "inverse_grid",
     "kernels",
     "maxsim",
+    "maxsim_bits",
+    "maxsim_fp8",
+    "maxsim_hamming",
     "maxsim_int8",
     "maxsim_pairs",
+    "maxsim_residual",
+    "maxsim_residual_varlen",
     "maxsim_varlen",
+    "plaid_approx_score",
+    "quantize_fp8",
     "quantize_int8",
     "score_pairs_packed",
     "score_ranges",
+    "sign_bits",
     "topk",
+    "topk_two_stage",
+    "unpack_residual",
     "version_info",
 ]

@@ -14,7 +14,10 @@ import numpy as np
 from rowmax._native import KernelInfo, Request
 from rowmax._native import inverse_grid as invert
 
-NUMBERS = ("q_mask", "d_mask", "cu_seqlens_q", "cu_seqlens_d", "offsets", "lengths", "pair_q", "pair_d", "q_scale", "d_scale")
+NUMBERS = (
+    "q_mask", "d_mask", "cu_seqlens_q", "cu_seqlens_d", "offsets", "lengths", "pair_q", "pair_d", "q_scale", "d_scale", "codes",
+    "doc_lengths", "centroids", "bucket_weights",
+)  # fmt: skip
 """Arguments that hold arrays besides Q and D; lists and numpy arrays go where Q is."""
 Extras = dict[str, Any]
 """What a call gave beyond Q and D, by argument name; an argument that was not given is absent."""
@@ -40,6 +43,38 @@ class Framework(ABC):
     def detached(self, array: Any) -> Any:
         """The array for a function without a gradient."""
         return array
+
+    def as_bytes(self, array: Any) -> Any:
+        """float8 numbers as uint8, the same memory; uint8 as it is."""
+        return array.view("uint8")
+
+    def as_float8(self, array: Any) -> Any:
+        """The way back, where the library has that type."""
+        return array
+
+    def numbers(self, array: Any) -> Any:
+        """The array as numpy, on the CPU; bfloat16 perhaps as float32."""
+        return np.asarray(array)
+
+    def made(self, array: Any) -> Any:
+        """A small numpy array as one of this library, where it computes on the CPU."""
+        return array
+
+    def taken(self, array: Any, order: Any) -> Any:
+        """array[i, order[i, j]] of two dimensions; `order` is of numpy."""
+        return np.take_along_axis(array, order, 1)
+
+    def delivered(self, results: tuple[Any, Any], out: Any) -> tuple[Any, Any]:
+        """Results, or copied to `out`."""
+        if out is None:
+            return results
+        for array, result in zip(self.split_out(out, True), results, strict=True):
+            if array.shape != result.shape or array.dtype != result.dtype:
+                raise ValueError(
+                    f"out must be {list(result.shape)} {result.dtype}, got {list(array.shape)} {array.dtype}"
+                )
+            array[...] = result
+        return out[0], out[1]
 
     def refuse_gradient(self, **arrays: Any) -> None:  # noqa: B027
         """NotImplementedError where one of these wants a gradient that it will not get."""
@@ -132,6 +167,13 @@ class NumpyFramework(Framework):
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         return np.empty(shape, dtype)
+
+    def as_float8(self, array: Any) -> Any:
+        try:
+            import ml_dtypes
+        except ImportError:
+            return array
+        return array.view(ml_dtypes.float8_e4m3fn)
 
 
 NUMPY = NumpyFramework()

@@ -37,6 +37,16 @@ class JaxFramework(Framework):
             _native.wait(array.__dlpack_device__()[1], _DEFAULT_STREAM)
         return jax.dlpack.from_dlpack(array)
 
+    def as_float8(self, array: Any) -> Any:
+        return array.view(jax.numpy.float8_e4m3fn)
+
+    def made(self, array: Any) -> Any:
+        with _enable_x64(True):
+            return jax.numpy.asarray(array)
+
+    def taken(self, array: Any, order: Any) -> Any:
+        return jax.numpy.take_along_axis(array, order, 1)
+
     def request(self, Q: Any, D: Any, pairing: str, extras: Extras) -> _native.Request:
         device = _cuda_device(Q)
         if device is not None:

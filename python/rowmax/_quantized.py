@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from rowmax import _native
 from rowmax._frameworks import common_framework, framework_of
-from rowmax._options import given, one_of, options, pairing_of, read_as_bfloat16, required
+from rowmax._options import dtype_name, given, one_of, options, pairing_of, read_as_bfloat16, required
 
 Granularity = Literal["token", "document"]
 
@@ -52,10 +52,64 @@ def maxsim_int8(
     """
     framework = common_framework(Qi, Di)
     for name, tokens in (("Qi", Qi), ("Di", Di)):
-        if "int8" not in str(tokens.dtype) or "uint8" in str(tokens.dtype):
-            raise TypeError(f"{name} must be int8, got {tokens.dtype}: see quantize_int8")
+        if dtype_name(tokens.dtype) != "int8":
+            raise TypeError(f"{name} must be int8, got {dtype_name(tokens.dtype)}: see quantize_int8")
     extras = options(validate=validate, dtype=dtype, threads=threads, kernel=kernel)
     extras |= required(q_scale=q_scale, d_scale=d_scale)
     extras |= given(q_mask=q_mask, d_mask=d_mask, cu_seqlens_q=cu_seqlens_q, cu_seqlens_d=cu_seqlens_d)
     framework.refuse_gradient(q_scale=q_scale, d_scale=d_scale)
     return framework.score(Qi, Di, pairing_of(Di), extras, return_index, out)
+
+
+def quantize_fp8(
+    X: Any, granularity: Literal["token", "tensor"] = "token", *, validate: bool | None = None, out: Any = None,
+    dtype: Any = None, threads: int | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Tokens as float8 (e4m3) codes with scales: `X [..., L, d]` -> `(codes [..., L, d], scale float32)`.
+
+    The scale is the largest magnitude / 448, by granularity of each token (`[..., L]`) or of the whole tensor (`[]`); the code is
+    x / scale, rounded to nearest even. Zeros, NaN and infinities as in `quantize_int8`. Codes are torch.float8_e4m3fn,
+    ml_dtypes.float8_e4m3fn (also for numpy, where it is installed), or else uint8. `out` is a pair, whose codes may be
+    uint8; `dtype` and `threads` as in `maxsim`; `validate` changes nothing.
+    """
+    one_of("granularity", granularity, ("token", "tensor"))
+    extras = options(validate=validate, dtype=dtype, threads=threads)
+    framework = framework_of(X, "X")
+    if X.ndim < 2:
+        raise ValueError(f"X must be [..., L, d], got shape {list(X.shape)}")
+    codes, scale = framework.split_out(out, True, "(codes, scale)")
+    whole = granularity == "tensor"
+    if out is None:
+        codes = framework.empty(tuple(X.shape), "uint8", X)
+        scale = framework.empty(() if whole else tuple(X.shape[:-1]), "float32", X)
+    as_bfloat16 = read_as_bfloat16(X, dtype)
+    _native.quantize_fp8(
+        framework.detached(X), whole, extras.get("threads", 0), as_bfloat16, framework.as_bytes(codes), scale
+    )
+    return (framework.as_float8(framework.finished(codes)), framework.finished(scale)) if out is None else (codes, scale)
+
+
+def maxsim_fp8(
+    Q8: Any, q_scale: Any, D8: Any, d_scale: Any, *, q_mask: Any = None, d_mask: Any = None, cu_seqlens_q: Any = None,
+    cu_seqlens_d: Any = None, return_index: bool = False, validate: bool | None = None, out: Any = None,
+    dtype: Any = None, threads: int | None = None, kernel: str | None = None,
+) -> Any:  # fmt: skip
+    """MaxSim of float8 (e4m3) codes Q8 and D8: similarity = product x d_scale, and q_scale after the maximum.
+
+    Codes as `quantize_fp8` gives them, or their bits as uint8; scales float32, one a token (the tokens' shape without d), one a
+    document (without L and d) or one for all (`[]`). Layouts, masks, `cu_seqlens_q` and `cu_seqlens_d` as in `maxsim_int8`.
+    On the CPU codes are widened exactly and products added in float32. Keywords as in `maxsim`; there is no gradient.
+    """
+    framework = common_framework(Q8, D8)
+    codes = []
+    for name, tokens in (("Q8", Q8), ("D8", D8)):
+        if dtype_name(tokens.dtype) not in ("float8_e4m3fn", "uint8"):
+            raise TypeError(f"{name} must be float8_e4m3fn or uint8, got {dtype_name(tokens.dtype)}: see quantize_fp8")
+        codes.append(framework.as_bytes(tokens))
+    if dtype is not None and dtype_name(dtype) != dtype_name(Q8.dtype):
+        raise TypeError(f"Q8 is {dtype_name(Q8.dtype)} but dtype is {dtype_name(dtype)!r}: tokens are not converted")
+    extras = options(validate=validate, threads=threads, kernel=kernel)
+    extras |= {"fp8": True} | required(q_scale=q_scale, d_scale=d_scale)
+    extras |= given(q_mask=q_mask, d_mask=d_mask, cu_seqlens_q=cu_seqlens_q, cu_seqlens_d=cu_seqlens_d)
+    framework.refuse_gradient(q_scale=q_scale, d_scale=d_scale)
+    return framework.score(codes[0], codes[1], pairing_of(D8), extras, return_index, out)

@@ -39,13 +39,13 @@ def topk(
         framework = common_framework(Q, D)
         streams = False
     extras |= given(q_mask=q_mask, d_mask=d_mask, cu_seqlens_d=cu_seqlens_d)
-    k, chunk = _at_least(1, "k", k), _at_least(0, "chunk", chunk or 0)
+    k, chunk = at_least(1, "k", k), at_least(0, "chunk", chunk or 0)
     if streams:
         return framework.search(Q, D, k, chunk, extras, out)
     return framework.topk(Q, D, k, chunk, extras, out, backward)
 
 
-def _at_least(low: int, name: str, value: int) -> int:
+def at_least(low: int, name: str, value: int) -> int:
     """An integer; one beyond 64 bits is as good as the largest."""
     number = operator.index(value)
     if number < low:

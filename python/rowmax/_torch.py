@@ -45,6 +45,27 @@ class TorchFramework(Framework):
     def detached(self, array: Any) -> Any:
         return array.detach() if isinstance(array, Tensor) else array
 
+    def as_bytes(self, array: Any) -> Any:
+        return array.view(torch.uint8)
+
+    def as_float8(self, array: Any) -> Any:
+        return array.view(torch.float8_e4m3fn)
+
+    def numbers(self, array: Any) -> Any:
+        array = array.detach().cpu()
+        return (array.float() if array.dtype is torch.bfloat16 else array).numpy()
+
+    def made(self, array: Any) -> Any:
+        return torch.from_numpy(array)
+
+    def taken(self, array: Any, order: Any) -> Any:
+        return array.gather(1, torch.from_numpy(order).to(array.device))
+
+    def delivered(self, results: tuple[Any, Any], out: Any) -> tuple[Any, Any]:
+        if out is not None and results[0].requires_grad:
+            raise ValueError("out cannot be given when Q or D requires grad")
+        return super().delivered(results, out)
+
     def refuse_gradient(self, **arrays: Any) -> None:
         for name, array in arrays.items():
             if isinstance(array, Tensor) and array.requires_grad and torch.is_grad_enabled():
@@ -186,7 +207,7 @@ def _as_computed(Q: Tensor, D: Tensor, extras: Extras) -> tuple[Tensor, Tensor]:
     """Q and D in the type they are scored in: `dtype=` reads uint16 as bfloat16, autocast casts as for einsum."""
     if "dtype" in extras:
         dtype = extras.pop("dtype")
-        Q, D = _read_as(Q, "Q", dtype), _read_as(D, "D", dtype)
+        Q, D = _read_as(Q, "Q", dtype), D if "nbits" in extras or "signs" in extras else _read_as(D, "D", dtype)
     device = Q.device.type  # torch raises for the name of one without autocast, such as meta
     if device in ("cpu", "cuda") and is_autocast_enabled(device):
         to = torch.get_autocast_dtype(device)

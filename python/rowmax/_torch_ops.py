@@ -23,11 +23,14 @@ from rowmax._torch import TORCH, gradients, refuse_double_backward
 
 _SCALARS: Extras = {
     "max_seqlen_q": -1, "max_seqlen_d": -1, "normalize": False, "precision": "highest", "validate": None, "threads": 0,
-    "kernel": "",
+    "kernel": "", "nbits": 0, "bit_order": "", "normalize_residuals": False,
+    "signs": False, "fp8": False, "sign_bits": 0,
 }  # fmt: skip
 _SCHEMA = (
     "Tensor Q, Tensor D, str pairing, " + "".join(f"Tensor? {name}, " for name in _TENSORS)
-    + "SymInt max_seqlen_q, SymInt max_seqlen_d, bool normalize, str precision, bool? validate, int threads, str kernel"
+    + "SymInt max_seqlen_q, SymInt max_seqlen_d, bool normalize, str precision, bool? validate, int threads, str kernel, "
+    "int nbits, str bit_order, bool normalize_residuals, "
+    "bool signs, bool fp8, SymInt sign_bits"
 )  # fmt: skip
 
 

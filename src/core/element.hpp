@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/float8.hpp"
 #include "core/half.hpp"
 #include "rowmax/tensor.hpp"
 
@@ -23,6 +24,7 @@ inline double read_element(const std::byte* at, DType dtype) {
         case DType::i16: return load<std::int16_t>(at);
         case DType::i32: return load<std::int32_t>(at);
         case DType::i64: return static_cast<double>(load<std::int64_t>(at));
+        case DType::f8e4m3: return float8_values[load<std::uint8_t>(at)];
         case DType::u8:
         case DType::boolean: break;
     }
@@ -64,6 +66,11 @@ inline void write_element(std::byte* at, DType dtype, double value) {
         case DType::i16: return detail::write_as<std::int16_t>(at, value);
         case DType::i32: return detail::write_as<std::int32_t>(at, value);
         case DType::i64: return detail::write_as<std::int64_t>(at, value);
+        case DType::f8e4m3: {
+            const std::uint8_t bits = float_to_float8(detail::to_float_odd(value));
+            std::memcpy(at, &bits, sizeof(bits));
+            return;
+        }
         case DType::boolean: return detail::write_as<std::uint8_t>(at, value != 0 ? 1 : 0);
     }
 }

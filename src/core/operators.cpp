@@ -24,13 +24,12 @@ std::int64_t default_chunk(std::int64_t queries) {
     return std::max<std::int64_t>(scores_held / std::max<std::int64_t>(queries, 1), 256);
 }
 
-/// The problem of documents first .. first + count - 1; `compressed` is where its scales go.
+/// The problem of documents first .. first + count - 1; `compressed` is where its scales and codes go.
 core::Params chunk_of(const core::Params& params, std::int64_t first, std::int64_t count,
                       core::Compressed& compressed) {
     core::Params part = params;
     if (params.compressed != nullptr) {
-        compressed = *params.compressed;
-        compressed.d = core::slice(params.d, params.compressed->d, first);
+        compressed = core::slice(params.d, *params.compressed, first);
         part.compressed = &compressed;
     }
     part.d = core::slice(params.d, first, count);
@@ -191,6 +190,9 @@ void score_backward(const ScoreRequest& request, const TensorView& index, const 
                     const TensorView& grad_q, const TensorView& grad_d) {
     const core::StandardFloatMode mode;
     Problem problem = core::make_problem(request);
+    if (request.d.residual != nullptr && grad_d.given()) {
+        throw Error(ErrorCode::not_implemented, "grad_d: residuals have no gradient");
+    }
     const core::Gradients raw = core::check_gradients(problem, request, index, grad_scores, grad_q, grad_d);
     const core::NamedView written[] = {{"grad_q", grad_q}, {"grad_d", grad_d}};
     const core::NamedView read[] = {{"index", index}, {"grad_scores", grad_scores}};

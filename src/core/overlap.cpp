@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "rowmax/compressed.hpp"
 #include "rowmax/error.hpp"
 
 namespace rowmax::core {
@@ -51,9 +52,13 @@ void check_disjoint(std::span<const NamedView> outputs, const ScoreRequest& requ
         {"D", request.d.tokens},        {"d_mask", request.d.mask},     {"cu_seqlens_d", request.d.cu_seqlens},
         {"offsets", request.q.offsets}, {"lengths", request.q.lengths}, {"offsets", request.d.offsets},
         {"lengths", request.d.lengths}, {"pair_q", request.pair_q},     {"pair_d", request.pair_d},
-        {"q_scale", request.q.scale},   {"d_scale", request.d.scale},
+        {"q_scale", request.q.scale},   {"d_scale", request.d.scale},   {"codes", request.d.codes},
     };
     check_disjoint(outputs, inputs);
+    if (request.d.residual == nullptr) return;
+    const NamedView tables[] = {{"centroids", request.d.residual->centroids},
+                                {"bucket_weights", request.d.residual->bucket_weights}};
+    check_disjoint(outputs, tables);
 }
 
 }  // namespace rowmax::core

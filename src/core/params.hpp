@@ -71,21 +71,46 @@ struct Pairs {
     [[nodiscard]] constexpr std::int64_t document(std::int64_t p) const;
 };
 
-/// Factors of the tokens of one side, one a token or one an item: value(token) = codes x factor. Strides in elements.
-struct Scales {
-    const float* data = nullptr;
-    std::int64_t stride_outer = 0;  ///< strided sides; others count from the storage's first row
-    std::int64_t stride_inner = 0;
-    std::int64_t stride_token = 0;  ///< 0: one for all tokens of an item
+/// Where values that belong to the tokens of a side lie: one a token or one an item. Strides in elements.
+struct TokenSteps {
+    std::int64_t outer = 0;  ///< strided sides; others count from the storage's first row
+    std::int64_t inner = 0;
+    std::int64_t token = 0;  ///< 0: one for all tokens of an item
 
-    /// Where the factors of an item's tokens start.
-    [[nodiscard]] constexpr const float* of(const Segments& side, std::int64_t item) const;
+    /// Where those of an item start.
+    [[nodiscard]] constexpr std::int64_t first(const Segments& side, std::int64_t item) const;
 };
 
-/// What the tokens of a problem need besides their codes, where they are compressed.
+/// Factors of tokens: value(token) = codes x factor.
+struct Scales {
+    const float* data = nullptr;
+    TokenSteps steps;
+};
+
+/// Documents whose tokens are a centroid's number and a packed residual.
+struct Residual {
+    const void* codes = nullptr;
+    bool wide_codes = false;  ///< int64 rather than int32
+    TokenSteps steps;
+    const std::byte* centroids = nullptr;  ///< null: zeros, and no codes
+    DType centroid_dtype = DType::f32;
+    std::int64_t centroid_stride = 0;  ///< bytes
+    std::int64_t centroid_count = 0;
+    float weights[256] = {};  ///< of buckets
+    int nbits = 0;
+    bool little = false;
+    bool normalize = false;
+    DType query_dtype = DType::f32;
+};
+
+/// What the tokens of a problem are, where they are no numbers as they are.
+enum class Coding : std::uint8_t { scaled, residual, bits };
+
 struct Compressed {
+    Coding coding = Coding::scaled;
     Scales q;
     Scales d;
+    Residual residual;
 };
 
 /// Whose memory the pointers of a problem lie in, and what a kernel needs to work there.
@@ -97,7 +122,7 @@ struct Place {
 };
 
 struct Params {
-    DType dtype = DType::f32;
+    DType dtype = DType::f32;  ///< of the documents' tokens; query_dtype() says that of queries
     std::int64_t dim = 0;
     Segments q;
     Segments d;
@@ -186,14 +211,15 @@ constexpr bool Segments::keeps(const Segment& segment, std::int64_t token) const
         case DType::i8:
         case DType::u8:
         case DType::boolean: break;
+        case DType::f8e4m3: return (static_cast<const std::uint8_t*>(mask.data)[i] & 0x7fU) != 0;
     }
     return static_cast<const std::uint8_t*>(mask.data)[i] != 0;
 }
 
-constexpr const float* Scales::of(const Segments& side, std::int64_t item) const {
-    if (side.kind != SegmentKind::strided) return data + side.at(item).first_row * stride_token;
-    const std::int64_t outer = side.inner == 1 ? item : item / side.inner;
-    return data + outer * stride_outer + (item - outer * side.inner) * stride_inner;
+constexpr std::int64_t TokenSteps::first(const Segments& side, std::int64_t item) const {
+    if (side.kind != SegmentKind::strided) return side.at(item).first_row * token;
+    const std::int64_t in = item % side.inner;
+    return item / side.inner * outer + in * inner;
 }
 
 constexpr std::int64_t Pairs::query(std::int64_t p) const {
@@ -235,11 +261,21 @@ inline Segments slice(const Segments& side, std::int64_t first, std::int64_t cou
     return part;
 }
 
-/// The scales of items [first, ..) of a side.
-inline Scales slice(const Segments& side, const Scales& scales, std::int64_t first) {
-    Scales part = scales;
-    if (side.kind == SegmentKind::strided) part.data += first * scales.stride_outer;
+/// What belongs to items [first, ..) of the documents `d`.
+inline Compressed slice(const Segments& d, const Compressed& compressed, std::int64_t first) {
+    Compressed part = compressed;
+    if (d.kind != SegmentKind::strided) return part;
+    if (part.d.data != nullptr) part.d.data += first * part.d.steps.outer;
+    const std::int64_t codes = first * part.residual.steps.outer * (part.residual.wide_codes ? 8 : 4);
+    if (part.residual.codes != nullptr)
+        part.residual.codes = static_cast<const std::byte*>(part.residual.codes) + codes;
     return part;
+}
+
+/// The type of a problem's query tokens, which that of its documents is too unless they are residuals.
+inline DType query_dtype(const Params& params) {
+    const bool own = params.compressed != nullptr && params.compressed->coding == Coding::residual;
+    return own ? params.compressed->residual.query_dtype : params.dtype;
 }
 
 }  // namespace rowmax::core

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/residual.hpp"
 #include "core/scales.hpp"
 #include "core/sides.hpp"
 
@@ -25,10 +26,35 @@ void check_types(const TokenSet& q, const TokenSet& d) {
 void check_scales(const ScoreRequest& request) {
     check_scale(request.q, query_names);
     check_scale(request.d, document_names);
-    if (!request.options.normalize || !is_quantised(request.q.tokens.dtype)) return;
+    const bool coded = is_quantised(request.q.tokens.dtype) || request.q.sign_bits > 0;
+    if (!request.options.normalize || !coded) return;
     throw Error(ErrorCode::invalid_value, fmt::format("normalize: {} tokens cannot be normalised, do that before they "
                                                       "are quantised",
                                                       name_of(request.q.tokens.dtype)));
+}
+
+// Sign bits: both sides have as many, in as many bytes.
+void check_bits(const TokenSet& q, const TokenSet& d) {
+    if (q.sign_bits != d.sign_bits) {
+        throw Error(ErrorCode::invalid_value,
+                    fmt::format("Q and D differ in dimensions of sign bits: {} and {}", q.sign_bits, d.sign_bits));
+    }
+    if (q.sign_bits == 0) return;
+    for (const TokenSet* side : {&q, &d}) {
+        if (side->tokens.dtype != DType::u8) {
+            throw Error(ErrorCode::invalid_type,
+                        fmt::format("sign bits must be uint8, got {}", name_of(side->tokens.dtype)));
+        }
+        if (side->tokens.shape[side->tokens.ndim - 1] != (q.sign_bits + 7) / 8) {
+            throw Error(ErrorCode::invalid_value,
+                        fmt::format("{} {}: sign bits of {} dimensions take {} bytes", side == &q ? "Q" : "D",
+                                    side->tokens.shape_text(), q.sign_bits, (q.sign_bits + 7) / 8));
+        }
+    }
+    if (q.sign_bits > max_dim) {
+        throw Error(ErrorCode::invalid_value,
+                    fmt::format("sign bits: {} dimensions, at most {}", q.sign_bits, max_dim));
+    }
 }
 
 void check_dims(const TokenSet& q, const TokenSet& d) {
@@ -138,23 +164,53 @@ void make_pairs(Problem& p, const ScoreRequest& request) {
 
 }  // namespace
 
+namespace {
+
+void compress(Problem& p, const ScoreRequest& request) {
+    p.compressed = std::make_unique<Compressed>();
+    p.params.compressed = p.compressed.get();
+    if (request.d.residual == nullptr && p.params.dtype == DType::u8) {
+        p.compressed->coding = Coding::bits;
+        return;
+    }
+    if (request.d.residual == nullptr) {
+        p.compressed->q = make_scales(p.copies, request.q);
+        p.compressed->d = make_scales(p.copies, request.d);
+        return;
+    }
+    p.compressed->coding = Coding::residual;
+    p.compressed->residual = make_residual(p.copies, request, p.params.d, validates(request.options));
+}
+
+}  // namespace
+
 bool validates(const Options& options) {
     return options.validate.value_or(options.device.kind == Device::Kind::cpu);
 }
 
 Problem make_problem(const ScoreRequest& request) {
-    check_types(request.q, request.d);
+    const bool residual = request.d.residual != nullptr;
+    const SideNames& d_names = residual ? residual_names : document_names;
+    if (residual) {
+        check_residual(request);
+    } else {
+        check_types(request.q, request.d);
+    }
     check_layout(request.q, query_names);
-    check_layout(request.d, document_names);
-    check_dims(request.q, request.d);
-    check_scales(request);
+    check_layout(request.d, d_names);
+    if (!residual) {
+        check_dims(request.q, request.d);
+        check_bits(request.q, request.d);
+        check_scales(request);
+    }
     if (request.options.threads < 0) {
         throw Error(ErrorCode::invalid_value,
                     fmt::format("threads: must not be negative, got {}", request.options.threads));
     }
     Problem p;
-    p.params.dtype = request.q.tokens.dtype;
+    p.params.dtype = request.d.tokens.dtype;
     p.params.dim = request.q.tokens.shape[request.q.tokens.ndim - 1];
+    if (request.q.sign_bits > 0 && !residual) p.params.dim = request.q.sign_bits;
     p.params.normalize = request.options.normalize;
     p.params.high_precision_only = request.options.precision == Precision::highest;
     p.params.threads = request.options.threads;
@@ -164,13 +220,9 @@ Problem make_problem(const ScoreRequest& request) {
     p.copies.place = p.params.place;
     const bool validate = validates(request.options);
     p.params.q = make_segments(p.copies, request.q, query_names, validate);
-    p.params.d = make_segments(p.copies, request.d, document_names, validate);
+    p.params.d = make_segments(p.copies, request.d, d_names, validate);
     make_pairs(p, request);
-    if (is_quantised(p.params.dtype)) {
-        p.compressed = std::make_unique<Compressed>();
-        *p.compressed = {make_scales(p.copies, request.q), make_scales(p.copies, request.d)};
-        p.params.compressed = p.compressed.get();
-    }
+    if (residual || is_quantised(p.params.dtype) || p.params.dtype == DType::u8) compress(p, request);
     p.shape.dtype = p.params.dtype == DType::f64 ? DType::f64 : DType::f32;
     p.shape.tokens = p.shape.scores;
     p.shape.tokens.push_back(p.params.q.max_length);

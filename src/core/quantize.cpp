@@ -2,11 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
 #include <span>
+#include <vector>
 
+#include "core/element.hpp"
+#include "core/float8.hpp"
 #include "core/float_mode.hpp"
 #include "core/overlap.hpp"
 #include "core/parallel.hpp"
@@ -58,18 +62,28 @@ inline double round_even(double x) {
     return (x + ones) - ones;
 }
 
-template <class Value>
-void write_codes(const Value* row, float scale, std::int64_t dim, std::int8_t* codes) {
-    for (std::int64_t k = 0; k < dim; ++k) {
-        const Value code = round_even(row[k] / Value{scale});
-        codes[k] = static_cast<std::int8_t>(std::clamp(code, Value{-127}, Value{127}));
+/// What a quantiser makes of numbers x / scale.
+struct Int8 {
+    using Code = std::int8_t;
+    static constexpr DType dtype = DType::i8;
+    static constexpr int most = 127;
+    template <class Value>
+    static Code code(Value x) {
+        return static_cast<Code>(std::clamp(round_even(x), Value{-127}, Value{127}));
     }
-}
+};
 
-/// One group of rows that share a scale.
-template <class Value>
-float quantize_group(const core::TokenRows& rows, std::int64_t first, std::int64_t count, Value* scratch,
-                     std::int8_t* codes) {
+struct Float8 {
+    using Code = std::uint8_t;
+    static constexpr DType dtype = DType::f8e4m3;
+    static constexpr int most = 448;
+    static Code code(float x) { return core::float_to_float8(x); }
+    static Code code(double x) { return core::float_to_float8(core::detail::to_float_odd(x)); }
+};
+
+/// The scale of a group of rows that share it.
+template <class Kind, class Value>
+float scale_of(const core::TokenRows& rows, std::int64_t first, std::int64_t count, Value* scratch) {
     const std::int64_t dim = rows.dim();
     const auto row = [&](std::int64_t i) {
         return core::row_as<Value>(rows.at(first + i), rows.dtype(), dim, scratch);
@@ -81,27 +95,92 @@ float quantize_group(const core::TokenRows& rows, std::int64_t first, std::int64
         ordinary = ordinary && finite(values, dim);
         most = std::max(most, largest(values, dim));
     }
-    auto scale = static_cast<float>(most / 127);
-    if (!ordinary || !std::isfinite(scale)) scale = std::numeric_limits<float>::quiet_NaN();
-    if (!(scale > 0)) {
-        std::fill_n(codes, count * dim, std::int8_t{0});
-        return scale;
-    }
-    for (std::int64_t i = 0; i < count; ++i) write_codes(row(i), scale, dim, codes + i * dim);
-    return scale;
+    const auto scale = static_cast<float>(most / Value{Kind::most});
+    return ordinary && std::isfinite(scale) ? scale : std::numeric_limits<float>::quiet_NaN();
 }
 
-template <class Value>
-void quantize_groups(const core::TokenRows& rows, std::int64_t group, int threads, std::int8_t* codes, float* scale) {
-    const std::int64_t groups = group == 1 ? rows.count() : rows.items();
-    // Some ten thousand numbers a task.
+template <class Kind, class Value>
+void write_codes(const core::TokenRows& rows, std::int64_t first, std::int64_t count, float scale, Value* scratch,
+                 typename Kind::Code* codes) {
+    const std::int64_t dim = rows.dim();
+    if (!(scale > 0)) {
+        std::fill_n(codes, count * dim, typename Kind::Code{0});
+        return;
+    }
+    for (std::int64_t i = 0; i < count; ++i, codes += dim) {
+        const Value* row = core::row_as<Value>(rows.at(first + i), rows.dtype(), dim, scratch);
+        for (std::int64_t k = 0; k < dim; ++k) codes[k] = Kind::code(row[k] / Value{scale});
+    }
+}
+
+/// Calls f(first group, last group, scratch memory of a row) on several threads, some ten thousand numbers a time.
+template <class Value, class F>
+void for_groups(const core::TokenRows& rows, std::int64_t groups, std::int64_t group, int threads, F f) {
     const std::int64_t step = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, group * rows.dim()));
     core::parallel_for(core::thread_count(threads), (groups + step - 1) / step, [&](std::int64_t task) {
         const auto scratch = std::make_unique<Value[]>(static_cast<std::size_t>(rows.dim()));
-        for (std::int64_t g = task * step; g < std::min(groups, (task + 1) * step); ++g) {
-            scale[g] = quantize_group(rows, g * group, group, scratch.get(), codes + g * group * rows.dim());
+        f(task * step, std::min(groups, (task + 1) * step), scratch.get());
+    });
+}
+
+/// Groups of `group` rows, each with a scale.
+template <class Kind, class Value>
+void quantize_groups(const core::TokenRows& rows, std::int64_t groups, std::int64_t group, int threads,
+                     typename Kind::Code* codes, float* scale) {
+    for_groups<Value>(rows, groups, group, threads, [&](std::int64_t first, std::int64_t last, Value* scratch) {
+        for (std::int64_t g = first; g < last; ++g) {
+            scale[g] = scale_of<Kind>(rows, g * group, group, scratch);
+            write_codes<Kind>(rows, g * group, group, scale[g], scratch, codes + g * group * rows.dim());
         }
     });
+}
+
+/// One scale for all.
+template <class Kind, class Value>
+void quantize_whole(const core::TokenRows& rows, int threads, typename Kind::Code* codes, float* scale) {
+    std::vector<float> scales(static_cast<std::size_t>(rows.count()));
+    for_groups<Value>(rows, rows.count(), 1, threads, [&](std::int64_t first, std::int64_t last, Value* scratch) {
+        for (std::int64_t r = first; r < last; ++r)
+            scales[static_cast<std::size_t>(r)] = scale_of<Kind>(rows, r, 1, scratch);
+    });
+    *scale = 0;
+    for (const float s : scales) *scale = !(s <= *scale) ? s : *scale;
+    for (const float s : scales) *scale = s == s ? *scale : s;
+    for_groups<Value>(rows, rows.count(), 1, threads, [&](std::int64_t first, std::int64_t last, Value* scratch) {
+        write_codes<Kind>(rows, first, last - first, *scale, scratch, codes + first * rows.dim());
+    });
+}
+
+/// The call, checked. `scale_ndim`: dimensions of the tokens that the scale has.
+template <class Kind>
+class Quantizer {
+  public:
+    Quantizer(const TensorView& tokens, std::size_t scale_ndim, const TensorView& codes, const TensorView& scale) {
+        check_tokens(tokens);
+        const std::span<const std::int64_t> shape(tokens.shape.data(), static_cast<std::size_t>(tokens.ndim));
+        codes_ = static_cast<typename Kind::Code*>(core::checked_output(codes, Kind::dtype, shape, "codes"));
+        scale_ = static_cast<float*>(core::checked_output(scale, DType::f32, shape.first(scale_ndim), "scale"));
+        const core::NamedView written[] = {{"codes", codes}, {"scale", scale}};
+        const core::NamedView read[] = {{"X", tokens}};
+        core::check_disjoint(written, read);
+    }
+    void groups(const core::TokenRows& rows, std::int64_t count, std::int64_t group, int threads) const {
+        if (rows.dtype() == DType::f64)
+            return quantize_groups<Kind, double>(rows, count, group, threads, codes_, scale_);
+        quantize_groups<Kind, float>(rows, count, group, threads, codes_, scale_);
+    }
+    void whole(const core::TokenRows& rows, int threads) const {
+        if (rows.dtype() == DType::f64) return quantize_whole<Kind, double>(rows, threads, codes_, scale_);
+        quantize_whole<Kind, float>(rows, threads, codes_, scale_);
+    }
+
+  private:
+    typename Kind::Code* codes_ = nullptr;
+    float* scale_ = nullptr;
+};
+
+std::size_t dimensions(const TensorView& tokens, int fewer) {
+    return static_cast<std::size_t>(std::max(tokens.ndim - fewer, 0));
 }
 
 }  // namespace
@@ -109,20 +188,50 @@ void quantize_groups(const core::TokenRows& rows, std::int64_t group, int thread
 void quantize_int8(const TensorView& tokens, Granularity granularity, const TensorView& codes, const TensorView& scale,
                    int threads) {
     const core::StandardFloatMode mode;
-    check_tokens(tokens);
     const bool by_token = granularity == Granularity::token;
-    const std::span<const std::int64_t> shape(tokens.shape.data(), static_cast<std::size_t>(tokens.ndim));
-    auto* code = static_cast<std::int8_t*>(core::checked_output(codes, DType::i8, shape, "codes"));
-    auto* factor = static_cast<float*>(
-        core::checked_output(scale, DType::f32, shape.first(shape.size() - (by_token ? 1 : 2)), "scale"));
-    const core::NamedView written[] = {{"codes", codes}, {"scale", scale}};
+    const Quantizer<Int8> quantizer(tokens, dimensions(tokens, by_token ? 1 : 2), codes, scale);
+    core::Copies copies;
+    const core::TokenRows rows(copies, tokens);
+    quantizer.groups(rows, by_token ? rows.count() : rows.items(), by_token ? 1 : rows.length(), threads);
+}
+
+void quantize_fp8(const TensorView& tokens, bool per_tensor, const TensorView& codes, const TensorView& scale,
+                  int threads) {
+    const core::StandardFloatMode mode;
+    const Quantizer<Float8> quantizer(tokens, per_tensor ? 0 : dimensions(tokens, 1), codes, scale);
+    core::Copies copies;
+    const core::TokenRows rows(copies, tokens);
+    if (per_tensor) return quantizer.whole(rows, threads);
+    quantizer.groups(rows, rows.count(), 1, threads);
+}
+
+void sign_bits(const TensorView& tokens, bool big, const TensorView& bits, int threads) {
+    check_tokens(tokens);
+    std::array<std::int64_t, TensorView::max_ndim> shape = tokens.shape;
+    const auto rank = static_cast<std::size_t>(tokens.ndim);
+    const std::int64_t bytes = (shape[rank - 1] + 7) / 8;
+    shape[rank - 1] = bytes;
+    auto* to = static_cast<std::uint8_t*>(core::checked_output(bits, DType::u8, std::span(shape).first(rank), "bits"));
+    const core::NamedView written[] = {{"bits", bits}};
     const core::NamedView read[] = {{"X", tokens}};
     core::check_disjoint(written, read);
     core::Copies copies;
     const core::TokenRows rows(copies, tokens);
-    const std::int64_t group = by_token ? 1 : rows.length();
-    const auto run = tokens.dtype == DType::f64 ? quantize_groups<double> : quantize_groups<float>;
-    run(rows, group, threads, code, factor);
+    const auto pack = [&](auto zero) {
+        using Value = decltype(zero);
+        for_groups<Value>(rows, rows.count(), 1, threads, [&](std::int64_t first, std::int64_t last, Value* scratch) {
+            for (std::int64_t r = first; r < last; ++r) {
+                const Value* row = core::row_as<Value>(rows.at(r), rows.dtype(), rows.dim(), scratch);
+                std::uint8_t* byte = to + r * bytes;
+                std::fill_n(byte, bytes, std::uint8_t{0});
+                for (std::int64_t k = 0; k < rows.dim(); ++k) {
+                    const std::int64_t place = big ? 7 - k % 8 : k % 8;
+                    byte[k / 8] = static_cast<std::uint8_t>(byte[k / 8] | (row[k] > 0 ? 1U : 0U) << place);
+                }
+            }
+        });
+    };
+    tokens.dtype == DType::f64 ? pack(double{}) : pack(float{});
 }
 
 }  // namespace rowmax

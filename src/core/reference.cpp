@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/element.hpp"
+#include "core/residual.hpp"
 
 namespace rowmax::core::reference {
 
@@ -41,17 +42,63 @@ struct Item {
     std::vector<double> norms;              // of the raw rows, scales included
     std::vector<bool> kept;
     std::vector<float> scales;  // of quantised tokens
+    bool integers = false;      // int8, whose products are rounded to float32 before they are scaled
 };
+
+// By the definition, bit by bit: bucket k of a token takes nbits from bit k * nbits on, counted from the lowest bit of
+// the first byte, or in ColBERT's order from the highest, where each number's lowest bit comes first. Added in float32.
+std::vector<double> decode(const Params& params, const std::byte* bytes, std::int64_t item, std::int64_t token) {
+    const Residual& residual = params.compressed->residual;
+    std::vector<double> row;
+    for (std::int64_t k = 0; k < params.dim; ++k) {
+        unsigned bucket = 0;
+        for (int b = 0; b < residual.nbits; ++b) {
+            const std::int64_t at = k * residual.nbits + b;
+            const std::int64_t place = residual.little ? at % 8 : 7 - at % 8;
+            bucket |= ((std::to_integer<unsigned>(bytes[at / 8]) >> place) & 1U) << b;
+        }
+        float centroid = 0;
+        if (residual.centroids != nullptr) {
+            const std::byte* from = residual.centroids + code_of(params, item, token) * residual.centroid_stride;
+            const auto size = static_cast<std::int64_t>(size_of(residual.centroid_dtype));
+            centroid = static_cast<float>(read_element(from + k * size, residual.centroid_dtype));
+        }
+        row.push_back(centroid + residual.weights[bucket]);
+    }
+    return residual.normalize ? unit(std::move(row)) : row;
+}
+
+// Sign bits as numbers of one size: +1 where the bit is set. Their order does not matter, as long as both sides have
+// the same.
+std::vector<double> signs(const std::byte* bytes, std::int64_t dim) {
+    std::vector<double> row;
+    for (std::int64_t k = 0; k < dim; ++k) {
+        row.push_back(((std::to_integer<unsigned>(bytes[k / 8]) >> (k % 8)) & 1U) != 0 ? 1 : -1);
+    }
+    return row;
+}
+
+// A token as numbers: of a residual document the decoded ones.
+std::vector<double> row_of(const Params& params, const Segments& side, std::int64_t item, std::int64_t token) {
+    const Segment segment = side.at(item);
+    if (params.compressed != nullptr && params.compressed->coding == Coding::bits) {
+        return signs(segment.data + token * side.row_stride, params.dim);
+    }
+    const bool decoded = params.compressed != nullptr && params.compressed->coding == Coding::residual;
+    if (!decoded || &side == &params.q) return widen_row(params, side, segment, token);
+    return decode(params, segment.data + token * side.row_stride, item, token);
+}
 
 Item read_item(const Params& params, const Segments& side, std::int64_t item) {
     const Segment segment = side.at(item);
     Item out;
+    out.integers = params.dtype == DType::i8;
     for (std::int64_t t = 0; t < segment.length; ++t) {
-        std::vector<double> row = widen_row(params, side, segment, t);
+        std::vector<double> row = row_of(params, side, item, t);
         out.norms.push_back(norm(row));
-        if (params.compressed != nullptr) {
+        if (params.compressed != nullptr && params.compressed->coding == Coding::scaled) {
             const Scales& scales = &side == &params.q ? params.compressed->q : params.compressed->d;
-            out.scales.push_back(scales.of(side, item)[t * scales.stride_token]);
+            out.scales.push_back(scales.data[scales.steps.first(side, item) + t * scales.steps.token]);
             out.norms.back() *= std::fabs(double{out.scales.back()});
         }
         out.rows.push_back(params.normalize ? unit(std::move(row)) : std::move(row));
@@ -60,10 +107,9 @@ Item read_item(const Params& params, const Segments& side, std::int64_t item) {
     return out;
 }
 
-// What tokens are compared by: float(integer product) x document scale. The query's scale joins after the maximum, but
-// where it is NaN, so are all its similarities.
-double quantised(float query_scale, float scaled) {
-    return std::isnan(query_scale) ? double{query_scale} : double{scaled};
+// A product times a scale; float32 arithmetic for integers, whose kernels it describes to the bit.
+double scaled(double product, float scale, bool integers) {
+    return integers ? double{static_cast<float>(product) * scale} : product * double{scale};
 }
 
 struct Winner {
@@ -78,7 +124,9 @@ Winner best(const Item& query, std::size_t token, const Item& document) {
     for (std::size_t t = 0; t < document.rows.size(); ++t) {
         if (!document.kept[t]) continue;
         double s = dot(query.rows[token], document.rows[t]);
-        if (!document.scales.empty()) s = quantised(query.scales[token], static_cast<float>(s) * document.scales[t]);
+        if (!document.scales.empty()) s = scaled(s, document.scales[t], document.integers);
+        // The query's scale joins after the maximum; but where it is NaN, so are all its similarities.
+        if (!query.scales.empty() && std::isnan(query.scales[token])) s = query.scales[token];
         const bool wins = w.token < 0 || (!std::isnan(w.value) && (s > w.value || std::isnan(s)));
         if (wins) w = {s, static_cast<std::int32_t>(t)};
     }
@@ -115,11 +163,11 @@ void add_scaled(double* to, const std::vector<double>& row, double factor) {
 }  // namespace
 
 std::vector<double> widen_row(const Params& params, const Segments& side, const Segment& segment, std::int64_t token) {
-    const auto size = static_cast<std::int64_t>(size_of(params.dtype));
+    const DType dtype = &side == &params.q ? query_dtype(params) : params.dtype;
+    const auto size = static_cast<std::int64_t>(size_of(dtype));
     std::vector<double> row(static_cast<std::size_t>(params.dim));
     for (std::int64_t k = 0; k < params.dim; ++k) {
-        row[static_cast<std::size_t>(k)] =
-            read_element(segment.data + token * side.row_stride + k * size, params.dtype);
+        row[static_cast<std::size_t>(k)] = read_element(segment.data + token * side.row_stride + k * size, dtype);
     }
     return row;
 }
@@ -137,7 +185,7 @@ Scores score(const Params& params) {
         for (std::size_t s = 0; s < query.rows.size(); ++s) {
             Winner w = query.kept[s] ? best(query, s, document) : Winner{};
             if (w.token < 0) continue;
-            if (!query.scales.empty()) w.value = static_cast<float>(w.value) * query.scales[s];
+            if (!query.scales.empty()) w.value = scaled(w.value, query.scales[s], query.integers);
             const std::size_t at = static_cast<std::size_t>(p * width) + s;
             out.index[at] = w.token;
             out.similarity[at] = w.value;
@@ -164,7 +212,7 @@ Gradient backward(const Params& params, const std::vector<std::int32_t>& index,
             const std::int32_t t = index[static_cast<std::size_t>(p * params.q.max_length + s)];
             if (t < 0) continue;
             std::vector<double> q = widen_row(params, params.q, query, s);
-            std::vector<double> d = widen_row(params, params.d, document, t);
+            std::vector<double> d = row_of(params, params.d, params.pairs.document(p), t);
             if (params.normalize) {
                 q = unit(std::move(q));
                 d = unit(std::move(d));

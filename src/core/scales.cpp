@@ -14,26 +14,23 @@ std::span<const std::int64_t> shape_of(const TensorView& view, int dimensions) {
     return std::span(view.shape).first(static_cast<std::size_t>(dimensions));
 }
 
-bool per_token(const TokenSet& side) {
-    return side.scale.ndim == side.tokens.ndim - 1;
-}
-
 void check_shape(const TokenSet& side, const SideNames& names) {
     const TensorView& scale = side.scale;
     const int items = side.tokens.ndim - 2;
-    const bool rank_fits = scale.ndim == items || scale.ndim == items + 1;
+    const bool rank_fits = scale.ndim == 0 || scale.ndim == items || scale.ndim == items + 1;
     if (rank_fits && std::ranges::equal(shape_of(scale, scale.ndim), shape_of(side.tokens, scale.ndim))) return;
-    throw Error(ErrorCode::invalid_value,
-                fmt::format("{} {} does not fit {} {}: it must be [{}], one factor a token, or [{}], one for all {}",
-                            names.scale, scale.shape_text(), names.tokens, side.tokens.shape_text(),
-                            fmt::join(shape_of(side.tokens, items + 1), ", "),
-                            fmt::join(shape_of(side.tokens, items), ", "), items == 0 ? "tokens" : "of an item"));
+    throw Error(
+        ErrorCode::invalid_value,
+        fmt::format(
+            "{} {} does not fit {} {}: it must be [{}], one factor a token, [{}], one for the tokens of an item, or []",
+            names.scale, scale.shape_text(), names.tokens, side.tokens.shape_text(),
+            fmt::join(shape_of(side.tokens, items + 1), ", "), fmt::join(shape_of(side.tokens, items), ", ")));
 }
 
 }  // namespace
 
 bool is_quantised(DType dtype) {
-    return dtype == DType::i8;
+    return dtype == DType::i8 || dtype == DType::f8e4m3;
 }
 
 void check_scale(const TokenSet& side, const SideNames& names) {
@@ -44,8 +41,8 @@ void check_scale(const TokenSet& side, const SideNames& names) {
                                                          names.tokens, name_of(side.tokens.dtype), names.scale));
     }
     if (!quantised) {
-        throw Error(ErrorCode::invalid_type, fmt::format("{} goes with int8 tokens, but {} is {}", names.scale,
-                                                         names.tokens, name_of(side.tokens.dtype)));
+        throw Error(ErrorCode::invalid_type, fmt::format("{} goes with int8 or float8_e4m3fn tokens, but {} is {}",
+                                                         names.scale, names.tokens, name_of(side.tokens.dtype)));
     }
     check_input(side.scale, names.scale);
     if (side.scale.dtype != DType::f32) {
@@ -57,13 +54,7 @@ void check_scale(const TokenSet& side, const SideNames& names) {
 
 Scales make_scales(Copies& copies, const TokenSet& side) {
     const TensorView view = aligned_view(copies, side.scale);
-    const int items = side.tokens.ndim - 2;
-    Scales scales;
-    scales.data = static_cast<const float*>(view.data);
-    if (items > 0) scales.stride_outer = view.stride[0];
-    if (items > 1) scales.stride_inner = view.stride[1];
-    if (per_token(side)) scales.stride_token = view.stride[static_cast<std::size_t>(items)];
-    return scales;
+    return {static_cast<const float*>(view.data), token_steps(view, side.tokens.ndim - 2)};
 }
 
 }  // namespace rowmax::core

@@ -8,6 +8,11 @@ namespace rowmax::core {
 
 namespace {
 
+/// Lengths without offsets belong to dense items, unless there is one item only.
+bool is_ranges(const TokenSet& side) {
+    return side.offsets.given() || (side.lengths.given() && side.tokens.ndim == 2);
+}
+
 constexpr std::int64_t max_document_tokens = (std::int64_t{1} << 31) - 1;
 
 [[noreturn]] void fail(ErrorCode code, const std::string& message) {
@@ -43,7 +48,40 @@ Mask dense_mask(Copies& copies, const TokenSet& side, const SideNames& names) {
     return {mask.data, mask.dtype, step(0), step(1), mask.stride[mask.ndim - 1]};
 }
 
-Segments dense(Copies& copies, const TokenSet& side, const SideNames& names) {
+// Tokens beyond their item's length are hidden like any others.
+Mask mask_of_lengths(Copies& copies, const TokenSet& side, const SideNames& names, bool validate) {
+    const TensorView& tokens = side.tokens;
+    const int items = tokens.ndim - 2;
+    const std::int64_t most = tokens.shape[items];
+    check_input(side.lengths, names.lengths);
+    const bool fits = side.lengths.ndim == items &&
+                      std::equal(tokens.shape.begin(), tokens.shape.begin() + items, side.lengths.shape.begin());
+    if (!fits) {
+        fail(ErrorCode::invalid_value, fmt::format("{} {} does not fit {} {}: one length an item", names.lengths,
+                                                   side.lengths.shape_text(), names.tokens, tokens.shape_text()));
+    }
+    if (copies.on_device) {
+        fail(ErrorCode::not_implemented,
+             fmt::format("{} of dense tokens on a CUDA device: pass a mask", names.lengths));
+    }
+    TensorView flat(side.lengths.data, side.lengths.dtype, {side.lengths.numel()});
+    if (!side.lengths.contiguous()) flat = contiguous_copy(copies, side.lengths);
+    const IntList lengths = int_list(copies, flat, names.lengths);
+    auto* kept = new std::byte[static_cast<std::size_t>(lengths.count * most)];
+    copies.held.emplace_back(kept);
+    for (std::int64_t i = 0; i < lengths.count; ++i) {
+        const std::int64_t length = detail::read_int(lengths.data, lengths.wide, i);
+        if (validate && (length < 0 || length > most)) {
+            fail(ErrorCode::invalid_value, fmt::format("{}[{}] is {}, but {} {} hold {} tokens an item", names.lengths,
+                                                       i, length, names.tokens, tokens.shape_text(), most));
+        }
+        const std::int64_t count = detail::clamp(length, 0, most);
+        std::fill_n(std::fill_n(kept + i * most, count, std::byte{1}), most - count, std::byte{0});
+    }
+    return {kept, DType::boolean, items > 1 ? tokens.shape[1] * most : most, items > 1 ? most : 0, 1};
+}
+
+Segments dense(Copies& copies, const TokenSet& side, const SideNames& names, bool validate) {
     const TensorView view = readable(copies, side.tokens);
     const auto size = static_cast<std::int64_t>(size_of(view.dtype));
     const int rank = view.ndim;
@@ -58,6 +96,7 @@ Segments dense(Copies& copies, const TokenSet& side, const SideNames& names) {
     s.stride_inner = rank == 4 ? view.stride[1] * size : 0;
     s.total_rows = s.count * s.length;
     if (side.mask.given()) s.mask = dense_mask(copies, side, names);
+    if (side.lengths.given()) s.mask = mask_of_lengths(copies, side, names, validate);
     return s;
 }
 
@@ -166,34 +205,41 @@ void check_token_dtype(const TokenSet& side, const SideNames& names) {
     check_input(side.tokens, names.tokens);
     switch (side.tokens.dtype) {
         case DType::i8:
+        case DType::f8e4m3:
         case DType::f16:
         case DType::bf16:
         case DType::f32:
         case DType::f64: return;
+        case DType::u8:
+            if (side.sign_bits > 0) return;
+            break;
         default: break;
     }
     fail(ErrorCode::invalid_type,
-         fmt::format("{} must be float16, bfloat16, float32, float64, or int8 with a scale, got {}", names.tokens,
-                     name_of(side.tokens.dtype)));
+         fmt::format("{} must be float16, bfloat16, float32, float64, or int8 or float8_e4m3fn with a scale, got {}",
+                     names.tokens, name_of(side.tokens.dtype)));
 }
 
 void check_layout(const TokenSet& side, const SideNames& names) {
     const int rank = side.tokens.ndim;
     const bool is_packed = side.cu_seqlens.given();
-    const bool is_ranges = side.offsets.given() || side.lengths.given();
-    if (is_packed && is_ranges) {
+    const bool in_ranges = is_ranges(side);
+    if (is_packed && (in_ranges || side.lengths.given())) {
         fail(ErrorCode::invalid_value,
              fmt::format("{}: {} and offsets/lengths exclude each other", names.tokens, names.cu_seqlens));
     }
-    if ((is_packed || is_ranges) && rank != 2) {
+    if ((is_packed || in_ranges) && rank != 2) {
         fail(ErrorCode::invalid_value,
              fmt::format("{} {}: packed tokens have two dimensions, [T, d]", names.tokens, side.tokens.shape_text()));
     }
-    if ((is_packed || is_ranges) && side.mask.given()) {
+    if ((is_packed || in_ranges) && side.mask.given()) {
         fail(ErrorCode::invalid_value,
              fmt::format("{}: a mask goes with dense tokens [N, L, d], not with packed ones", names.mask));
     }
-    const int most = names.tokens == document_names.tokens ? 4 : 3;
+    if (side.lengths.given() && side.mask.given()) {
+        fail(ErrorCode::invalid_value, fmt::format("{} and {} exclude each other", names.lengths, names.mask));
+    }
+    const int most = names.tokens == query_names.tokens ? 3 : 4;
     if (rank < 2 || rank > most) {
         fail(ErrorCode::invalid_value, fmt::format("{} {}: tokens have 2 to {} dimensions, the last one d",
                                                    names.tokens, side.tokens.shape_text(), most));
@@ -204,10 +250,10 @@ Segments make_segments(Copies& copies, const TokenSet& side, const SideNames& na
     Segments s;
     if (side.cu_seqlens.given()) {
         s = packed(copies, side, names, validate);
-    } else if (side.offsets.given() || side.lengths.given()) {
+    } else if (is_ranges(side)) {
         s = ranges(copies, side, validate);
     } else {
-        s = dense(copies, side, names);
+        s = dense(copies, side, names, validate);
     }
     if (s.max_length > max_document_tokens) {
         fail(ErrorCode::invalid_value,

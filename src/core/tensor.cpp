@@ -19,9 +19,17 @@ struct DTypeRow {
 };
 
 constexpr DTypeRow dtype_rows[] = {
-    {DType::f16, "float16", 2}, {DType::bf16, "bfloat16", 2}, {DType::f32, "float32", 4}, {DType::f64, "float64", 8},
-    {DType::i8, "int8", 1},     {DType::u8, "uint8", 1},      {DType::i16, "int16", 2},   {DType::i32, "int32", 4},
-    {DType::i64, "int64", 8},   {DType::boolean, "bool", 1},
+    {DType::f16, "float16", 2},
+    {DType::bf16, "bfloat16", 2},
+    {DType::f32, "float32", 4},
+    {DType::f64, "float64", 8},
+    {DType::i8, "int8", 1},
+    {DType::u8, "uint8", 1},
+    {DType::i16, "int16", 2},
+    {DType::i32, "int32", 4},
+    {DType::i64, "int64", 8},
+    {DType::boolean, "bool", 1},
+    {DType::f8e4m3, "float8_e4m3fn", 1},
 };
 
 }  // namespace

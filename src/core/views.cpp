@@ -124,6 +124,10 @@ TensorView readable(Copies& copies, const TensorView& view) {
     return without_idle_strides(copy_of(copies, view));
 }
 
+TensorView contiguous_copy(Copies& copies, const TensorView& view) {
+    return {copy_of(copies, view).data, view.dtype, {view.numel()}};
+}
+
 IntList int_list(Copies& copies, const TensorView& view, std::string_view name) {
     check_input(view, name);
     if (view.dtype != DType::i32 && view.dtype != DType::i64) {
@@ -150,6 +154,12 @@ IntList on_host(Copies& copies, const IntList& list) {
     device->copy(copies.place, copies.held.back().get(), list.data, bytes);
     device->drain(copies.place);
     return {copies.held.back().get(), list.count, list.wide};
+}
+
+TokenSteps token_steps(const TensorView& view, int items) {
+    const auto step = [&](int i) { return view.stride[static_cast<std::size_t>(i)]; };
+    if (view.ndim == 0) return {};
+    return {items > 0 ? step(0) : 0, items > 1 ? step(1) : 0, view.ndim > items ? step(items) : 0};
 }
 
 std::int64_t checked_product(std::int64_t a, std::int64_t b, std::string_view what) {

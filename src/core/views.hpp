@@ -32,6 +32,9 @@ TensorView aligned_view(Copies& copies, const TensorView& view);
 /// The same, and the last dimension is contiguous.
 TensorView readable(Copies& copies, const TensorView& view);
 
+/// A row-major copy, as one dimension.
+TensorView contiguous_copy(Copies& copies, const TensorView& view);
+
 /// A contiguous list of int32 or int64.
 struct IntList {
     const void* data = nullptr;
@@ -41,6 +44,9 @@ struct IntList {
 IntList int_list(Copies& copies, const TensorView& view, std::string_view name);
 /// The same list where the host can read it: for a device's, a copy that is waited for.
 IntList on_host(Copies& copies, const IntList& list);
+
+/// Of values that belong to the tokens of a side with `items` dimensions before them, or to the items themselves.
+TokenSteps token_steps(const TensorView& view, int items);
 
 /// a * b, or an error that says what they count.
 std::int64_t checked_product(std::int64_t a, std::int64_t b, std::string_view what);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "rowmax/compressed.hpp"
 #include "rowmax/maxsim.hpp"
 #include "support/array.hpp"
 #include "support/golden.hpp"
@@ -155,6 +156,38 @@ TEST_P(GoldenInt8, OnEveryKernel) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, GoldenInt8, ::testing::ValuesIn(cases_of({"maxsim_int8"})), test_name);
+
+class GoldenResidual : public ::testing::TestWithParam<Case> {};
+
+TEST_P(GoldenResidual, IsUnpacked) {
+    const json& row = GetParam().row;
+    const Array bytes = *read(row, "bytes", DType::u8);
+    const Array want = *read(row, "values", DType::u8);
+    const Array values(DType::u8, {static_cast<std::int64_t>(want.size())}, {99});
+    unpack_residual(bytes.view(), row["nbits"], BitOrder::colbert, values.view());
+    EXPECT_EQ(values.values(), want.values());
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenResidual, ::testing::ValuesIn(cases_of({"unpack_residual"})), test_name);
+
+class GoldenResidualErrors : public ::testing::TestWithParam<Case> {};
+
+TEST_P(GoldenResidualErrors, AreNamed) {
+    const json& args = GetParam().row["args"];
+    const Array bytes = *read(args, "bytes", DType::u8);
+    try {
+        unpack_residual(bytes.view(), args["nbits"], BitOrder::colbert, bytes.view());
+        FAIL() << "nothing was thrown";
+    } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::invalid_value);
+        for (const json& text : GetParam().row["message_has"]) {
+            EXPECT_NE(std::string(error.what()).find(text.get<std::string>()), std::string::npos) << error.what();
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, GoldenResidualErrors, ::testing::ValuesIn(cases_of({"error:unpack_residual"})),
+                         test_name);
 
 class GoldenErrors : public ::testing::TestWithParam<Case> {
   protected:

@@ -12,7 +12,7 @@ import sys
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <.*fold_tile.*>:$")
 JUMP = re.compile(r"\t(j[a-z]+|ret|call)\b")
-MULTIPLY = re.compile(r"\t(vfmadd231p[sd]|vpmaddwd|vpdpbusd)")
+MULTIPLY = re.compile(r"\t(vfmadd231p[sd]|vpmaddwd|vpdpbusd|vpopcntd)")
 STACK_VECTOR = re.compile(r"\tv\w+\s.*%[yz]mm.*\(%r[sb]p|\tv\w+\s.*\(%r[sb]p[^)]*\).*%[yz]mm")
 
 

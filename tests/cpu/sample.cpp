@@ -66,7 +66,7 @@ Sample::Sample(const Shape& shape, const Values& values) : shape_(shape), random
         default: dense(values);
     }
     if (shape.layout == Layout::list || shape.layout == Layout::packed_list) pair_list();
-    if (shape.dtype != DType::i8) return;
+    if (shape.dtype != DType::i8 && shape.dtype != DType::f8e4m3) return;
     scale(request.q);
     scale(request.d);
 }

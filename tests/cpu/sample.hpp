@@ -38,7 +38,7 @@ struct Shape {
     bool masked = false;  ///< both sides, with holes (dense layouts); hidden tokens hold NaN
     bool normalize = false;
     unsigned seed = 1;
-    bool scale_per_item = false;  ///< int8: one scale an item rather than one a token
+    bool scale_per_item = false;  ///< int8, float8: one scale an item rather than one a token
 };
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
 std::string text_of(const Shape& shape);

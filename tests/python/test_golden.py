@@ -10,8 +10,6 @@ import pytest
 import rowmax
 
 CASES = json.loads((Path(__file__).parent.parent / "data" / "golden.json").read_text())["cases"]
-LATER = ("unpack_residual",)
-"""Functions for compressed documents, which this version does not have."""
 
 
 def function_of(case):
@@ -28,11 +26,11 @@ def masks(case):
 
 
 def named(call):
-    return [pytest.param(c, id=c["name"]) for c in CASES if c["call"] == call and function_of(c) not in LATER]
+    return [pytest.param(c, id=c["name"]) for c in CASES if c["call"] == call]
 
 
-def test_every_case_is_run_or_belongs_to_compressed_documents():
-    assert {function_of(c) for c in CASES} == {"maxsim", "topk", "maxsim_varlen", "maxsim_int8", *LATER}
+def test_every_case_is_run():
+    assert {function_of(c) for c in CASES} == {"maxsim", "topk", "maxsim_varlen", "maxsim_int8", "unpack_residual"}
 
 
 @pytest.mark.parametrize("case", named("maxsim"))
@@ -57,6 +55,12 @@ def test_topk(case):
 @pytest.mark.parametrize("case", named("error"))
 def test_error(case):
     given, arguments = case["args"], {}
+    error = {"ValueError": ValueError, "TypeError": TypeError}[case["error"]]
+    if case["function"] == "unpack_residual":
+        with pytest.raises(error) as raised:
+            rowmax.unpack_residual(np.array(given["bytes"], np.uint8), given["nbits"])
+        assert all(text in str(raised.value) for text in case["message_has"])
+        return
     for name, key in (("Q", "q"), ("D", "d")):
         arguments[name] = numbers(np.ones(given[f"{key}_shape"]).tolist(), given.get(f"{key}_dtype", "float32"))
     for name in ("cu_seqlens_q", "cu_seqlens_d"):
@@ -64,7 +68,6 @@ def test_error(case):
             arguments[name] = np.array(given[name], np.int32)
     if "d_mask_shape" in given:
         arguments["d_mask"] = np.ones(given["d_mask_shape"], bool)
-    error = {"ValueError": ValueError, "TypeError": TypeError}[case["error"]]
     with pytest.raises(error) as raised:
         getattr(rowmax, case["function"])(**arguments, validate=given.get("validate"))
     for text in case["message_has"]:
@@ -77,3 +80,8 @@ def test_maxsim_int8(case):
     scales = [np.array(case[name], np.float32) for name in ("q_scale", "d_scale")]
     scores = rowmax.maxsim_int8(codes[0], scales[0], codes[1], scales[1])
     np.testing.assert_allclose(scores, numbers(case["scores"], "float64"), rtol=1e-6)
+
+
+@pytest.mark.parametrize("case", named("unpack_residual"))
+def test_unpack_residual(case):
+    assert rowmax.unpack_residual(np.array(case["bytes"], np.uint8), case["nbits"]).tolist() == case["values"]

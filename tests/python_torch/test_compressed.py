@@ -44,3 +44,113 @@ def test_int8_under_autocast_and_compile():
         assert torch.equal(rowmax.maxsim_int8(*q, *x), wanted)
     compiled = torch.compile(lambda *call: 2 * rowmax.maxsim_int8(*call), fullgraph=True, backend="eager")
     assert torch.equal(compiled(*q, *x), 2 * wanted)
+
+
+def residuals(nbits=2):
+    tables = {"centroids": torch.randn(30, 24), "bucket_weights": torch.randn(2**nbits) / 4, "nbits": nbits}
+    codes = torch.randint(30, (5, 9), dtype=torch.int32)
+    return codes, torch.randint(256, (5, 9, 24 * nbits // 8), dtype=torch.uint8), tables
+
+
+def decoded(codes, packed, tables, normalize=True):
+    buckets = rowmax.unpack_residual(packed, tables["nbits"]).long()
+    tokens = tables["centroids"][codes.long()] + tables["bucket_weights"][buckets]
+    return torch.nn.functional.normalize(tokens, dim=-1) if normalize else tokens
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_residual_scores_and_gradients(normalize):
+    codes, packed, tables = residuals()
+    lengths = torch.tensor([9, 0, 3, 9, 1])
+    q = Q.clone().requires_grad_()
+    scores = rowmax.maxsim_residual(q, codes, packed, lengths, normalize=normalize, **tables)
+    weights = torch.randn_like(scores)
+    (scores * weights).sum().backward()
+    reference = Q.clone().requires_grad_()
+    mask = torch.arange(9) < lengths[:, None]
+    wanted = rowmax.maxsim(reference, decoded(codes, packed, tables, normalize), d_mask=mask)
+    (wanted * weights).sum().backward()
+    torch.testing.assert_close(scores, wanted, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(q.grad, reference.grad, rtol=1e-5, atol=1e-5)
+    q.grad = None
+    kept = mask.flatten()
+    cu_seqlens = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+    varlen = rowmax.maxsim_residual_varlen(
+        q, codes.flatten()[kept], packed.flatten(0, 1)[kept], cu_seqlens, normalize=normalize, **tables
+    )
+    assert torch.equal(varlen, scores)
+    (varlen * weights).sum().backward()
+    torch.testing.assert_close(q.grad, reference.grad, rtol=1e-5, atol=1e-5)
+
+
+def test_residual_gradients_stop_at_the_query():
+    codes, packed, tables = residuals()
+    tables["centroids"].requires_grad_()
+    with pytest.raises(NotImplementedError, match="centroids requires grad"):
+        rowmax.maxsim_residual(Q, codes, packed, None, **tables)
+    with torch.no_grad():
+        rowmax.maxsim_residual(Q, codes, packed, None, **tables)
+
+
+def test_residual_compiled_and_half():
+    codes, packed, tables = residuals()
+    q = Q.clone().requires_grad_()
+
+    def loss(q, codes, packed, centroids, weights):
+        return rowmax.maxsim_residual(q, codes, packed, None, centroids=centroids, bucket_weights=weights, nbits=2).sum()
+
+    call = (codes, packed, tables["centroids"], tables["bucket_weights"])
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    compiled(q, *call).backward()
+    gradient, q.grad = q.grad, None
+    loss(q, *call).backward()
+    assert torch.equal(gradient, q.grad)
+    half = Q.to(torch.bfloat16).requires_grad_()
+    rowmax.maxsim_residual(half, codes, packed, None, **tables).sum().backward()
+    assert half.grad.dtype is torch.bfloat16
+
+
+def test_plaid_scores_of_tensors():
+    table = torch.randn(30, 6)
+    codes, _, _ = residuals()
+    got = rowmax.plaid_approx_score(table, codes, torch.full((5,), 9))
+    torch.testing.assert_close(got, table[codes.long()].amax(1).sum(-1))
+    assert rowmax.plaid_approx_score(table.half(), codes, [9, 0, 1, 2, 3])[1] == 0
+
+
+def test_fp8_tensors():
+    q, x = rowmax.quantize_fp8(Q), rowmax.quantize_fp8(D, "tensor")
+    assert q[0].dtype is torch.float8_e4m3fn
+    assert torch.equal(x[0].view(torch.uint8), (D / x[1]).to(torch.float8_e4m3fn).view(torch.uint8))
+    scores = rowmax.maxsim_fp8(*q, *x)
+    wanted = rowmax.maxsim(q[0].float() * q[1][..., None], x[0].float() * x[1])
+    torch.testing.assert_close(scores, wanted, rtol=1e-5, atol=1e-6)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(rowmax.maxsim_fp8(*q, *x), scores)
+
+
+def test_sign_bits_of_tensors():
+    bits, q = rowmax.sign_bits(D), Q.clone().requires_grad_()
+    np.testing.assert_array_equal(bits, np.packbits(D.numpy() > 0, axis=-1, bitorder="little"))
+    scores = rowmax.maxsim_bits(q, bits)
+    reference = Q.clone().requires_grad_()
+    wanted = rowmax.maxsim(reference, torch.where(D > 0, 1.0, -1.0))
+    torch.testing.assert_close(scores, wanted)
+    scores.sum().backward()
+    wanted.sum().backward()
+    torch.testing.assert_close(q.grad, reference.grad)
+    hamming = rowmax.maxsim_hamming(rowmax.sign_bits(Q), bits)
+    assert torch.equal(hamming, rowmax.maxsim(torch.where(Q > 0, 1.0, -1.0), torch.where(D > 0, 1.0, -1.0)))
+
+
+def test_two_stages_of_tensors():
+    q = Q.clone().requires_grad_()
+    scores, index, exact = rowmax.topk_two_stage(q, (D, rowmax.quantize_int8(D)), 2)
+    wanted = rowmax.topk(Q, D, 2)
+    assert exact is True and torch.equal(index, wanted[1]) and torch.equal(scores, wanted[0])
+    scores.sum().backward()
+    reference = Q.clone().requires_grad_()
+    rowmax.topk(reference, D, 2)[0].sum().backward()
+    assert torch.equal(q.grad, reference.grad)
+    half = rowmax.topk_two_stage(Q.bfloat16(), (D.bfloat16(), rowmax.sign_bits(D.bfloat16())), 2)
+    assert torch.equal(half[1], rowmax.topk(Q.bfloat16(), D.bfloat16(), 2)[1])

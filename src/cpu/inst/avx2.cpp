@@ -6,6 +6,7 @@
 namespace rowmax::cpu {
 
 extern const TileOps avx2_ops;
-constinit const TileOps avx2_ops = make_ops<Avx2F32, Avx2F64, Avx2Half>(code_ops<Avx2Words, Avx2Words, Avx2Codes>());
+constinit const TileOps avx2_ops = make_ops<Avx2F32, Avx2F64, Avx2Half>(code_ops<Avx2Words, Avx2Words, Avx2Codes>(),
+                                                                        code_ops<Avx2Bits, Avx2Bits, BitCodes>());
 
 }  // namespace rowmax::cpu

@@ -7,6 +7,7 @@ namespace rowmax::cpu {
 
 extern const TileOps scalar4_ops;
 constinit const TileOps scalar4_ops = make_ops<ScalarVec<float, 4>, ScalarVec<double, 2>, ScalarHalf>(
-    code_ops<ScalarWords<4, 2>, ScalarWords<4, 2>, ScalarCodes<2>>());
+    code_ops<ScalarWords<4, 2>, ScalarWords<4, 2>, ScalarCodes<2>>(),
+    code_ops<ScalarBits<4>, ScalarBits<4>, BitCodes>());
 
 }  // namespace rowmax::cpu

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "core/parallel.hpp"
@@ -17,6 +18,7 @@
 #include "cpu/kernels/counting_sort.hpp"
 #include "cpu/kernels/gradient_rows.hpp"
 #include "cpu/kernels/regions.hpp"
+#include "cpu/kernels/residual_rows.hpp"
 #include "cpu/tuning.hpp"
 
 namespace rowmax::cpu {
@@ -59,8 +61,10 @@ class SideGradient {
           side_(side),
           own_(side == Side::queries ? params.q : params.d),
           out_(static_cast<std::byte*>(side == Side::queries ? gradients.q : gradients.d)),
+          dtype_(core::query_dtype(params)),
+          residuals_(params),
           regions_(own_),
-          row_bytes_(params.dim * static_cast<std::int64_t>(size_of(params.dtype))) {}
+          row_bytes_(params.dim * static_cast<std::int64_t>(size_of(dtype_))) {}
 
     void run(int threads) {
         std::memset(out_, 0, static_cast<std::size_t>(own_.total_rows * row_bytes_));
@@ -169,12 +173,29 @@ class SideGradient {
         std::fill_n(sum, params_.dim, Value{0});
         for (std::int64_t i = run.begin; i < run.end; ++i) {
             const Source s = source(first, sources[i]);
+            const Value factor = static_cast<const Value*>(gradients_.scores)[s.pair];
+            if constexpr (std::is_same_v<Value, float>) {
+                if (residual_of(params_) != nullptr) {
+                    add_decoded(s, factor, sum, scratch.row.data());
+                    continue;
+                }
+            }
             const std::byte* row = side_ == Side::queries ? s.document.data + s.token * params_.d.row_stride
                                                           : s.query.data + s.position * params_.q.row_stride;
-            add_source(ops_, params_, row, static_cast<const Value*>(gradients_.scores)[s.pair], sum,
-                       scratch.row.data());
+            add_source(ops_, params_, row, factor, sum, scratch.row.data());
         }
         if (run.part < 0) finish(run.row, rows, sum);
+    }
+
+    /// The same of a document token that is stored as a residual; only queries have a gradient there.
+    void add_decoded(const Source& s, float factor, float* sum, float* scratch) const {
+        const core::Residual& residual = *residual_of(params_);
+        const std::int64_t first = residual.steps.first(params_.d, params_.pairs.document(s.pair));
+        residuals_.decode(ops_, s.document.data + s.token * params_.d.row_stride,
+                          first + s.token * residual.steps.token, scratch);
+        const auto* row = reinterpret_cast<const std::byte*>(scratch);
+        if (residual.normalize) factor *= inverse_norm(ops_, row, scratch, params_.dim);
+        typed<float>(ops_).add_scaled(sum, row, factor, params_.dim);
     }
 
     void add_parts(const Run& first, std::int64_t end, const RowRange& rows, Value* sums) const {
@@ -191,7 +212,7 @@ class SideGradient {
         if (params_.normalize) {
             through_norm(ops_, params_, own_row(at), sum, row_scratch<Value>(params_.dim).row.data());
         }
-        write_row(params_.dtype, sum, out_ + at * row_bytes_, params_.dim);
+        write_row(dtype_, sum, out_ + at * row_bytes_, params_.dim);
     }
 
     /// The token that a gradient row belongs to.
@@ -206,6 +227,8 @@ class SideGradient {
     Side side_;
     const core::Segments& own_;
     std::byte* out_;
+    DType dtype_;  ///< of what is differentiated
+    ResidualRows residuals_;
     Regions regions_;
     std::int64_t row_bytes_;
     std::vector<std::int64_t> first_pair_;  ///< pairs of every region: pairs_[first_pair_[r]] .., ascending

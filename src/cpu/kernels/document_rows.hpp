@@ -1,11 +1,13 @@
-// Document rows as the fold kernels take them: where they lie, or widened into memory that stays in L1, with the factor
-// of each where there are any.
+// Document rows as the fold kernels take them: where they lie, or widened or decoded into memory that stays in L1, with
+// the factor of each where there are any.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/params.hpp"
 #include "cpu/kernels/buffer.hpp"
+#include "cpu/kernels/residual_rows.hpp"
 #include "cpu/kernels/row_blocks.hpp"
 #include "cpu/kernels/row_values.hpp"
 #include "cpu/kernels/tile_ops.hpp"
@@ -24,9 +26,11 @@ struct PreparedRows {
 template <class Value>
 class DocumentRows {
   public:
-    DocumentRows(const TileOps& ops, const core::Params& params) : ops_(ops), params_(params) {
-        scaled_ = params.normalize || params.compressed != nullptr;
-        widened_ = scaled_ || is_half(params.dtype);
+    DocumentRows(const TileOps& ops, const core::Params& params)
+        : ops_(ops), params_(params), residual_(residual_of(params)), decoder_(params) {
+        normalized_ = residual_ != nullptr ? residual_->normalize : params.normalize;
+        scaled_ = normalized_ || has_scales(params);
+        widened_ = scaled_ || is_half(params.dtype) || params.compressed != nullptr;
         steps_ = steps_of(ops, params);
     }
 
@@ -34,7 +38,14 @@ class DocumentRows {
     [[nodiscard]] std::int64_t steps() const { return steps_; }
     /// Products of one chain of additions; integers need no second.
     [[nodiscard]] std::int64_t chain() const {
-        return params_.dtype == DType::i8 ? steps_ : run_length(static_cast<std::int64_t>(size_of(params_.dtype)));
+        if (code_ops_of(ops_, params_) != nullptr) return steps_;
+        return run_length(residual_ != nullptr ? sizeof(float) : static_cast<std::int64_t>(size_of(params_.dtype)));
+    }
+    /// Bytes of a row as it is stored.
+    [[nodiscard]] std::int64_t stored_bytes() const {
+        if (residual_ != nullptr) return (params_.dim * residual_->nbits + 7) / 8;
+        if (params_.dtype == DType::u8) return (params_.dim + 7) / 8;
+        return params_.dim * static_cast<std::int64_t>(size_of(params_.dtype));
     }
     [[nodiscard]] bool scaled() const { return scaled_; }
     /// Rows of 16-bit elements that a kernel may take as they are.
@@ -47,12 +58,17 @@ class DocumentRows {
 
     const std::byte* const* prepare(PreparedRows<Value>& memory, const RowBlock& block) const {
         if (!widened_) return block.rows;
+        const std::int64_t first_code = residual_ != nullptr ? residual_->steps.first(params_.d, block.document) : 0;
         for (std::int64_t r = 0; r < block.count; ++r) {
             Value* scratch = memory.rows.data() + r * steps_;
-            memory.ready[r] = widened(ops_, params_.dtype, block.rows[r], scratch, params_.dim);
-            if (params_.normalize) memory.scales[r] = inverse_norm(ops_, memory.ready[r], scratch, params_.dim);
+            if constexpr (std::is_same_v<Value, float>) {
+                if (residual_ != nullptr) decode(block, r, first_code, scratch);
+            }
+            memory.ready[r] = residual_ != nullptr ? reinterpret_cast<const std::byte*>(scratch)
+                                                   : widened(ops_, params_.dtype, block.rows[r], scratch, params_.dim);
+            if (normalized_) memory.scales[r] = inverse_norm(ops_, memory.ready[r], scratch, params_.dim);
         }
-        if (params_.compressed != nullptr) read_scales(memory, block);
+        if (has_scales(params_)) read_scales(memory, block);
         for (std::int64_t r = block.count; r < block.count + row_padding; ++r) {
             memory.ready[r] = memory.ready[block.count - 1];
             if (scaled_) memory.scales[r] = memory.scales[block.count - 1];
@@ -61,16 +77,23 @@ class DocumentRows {
     }
 
   private:
+    void decode(const RowBlock& block, std::int64_t r, std::int64_t first_code, float* to) const {
+        decoder_.decode(ops_, block.rows[r], first_code + block.tokens[r] * residual_->steps.token, to);
+    }
+
     void read_scales(PreparedRows<Value>& memory, const RowBlock& block) const {
         const core::Scales& scales = params_.compressed->d;
-        const float* first = scales.of(params_.d, block.document);
+        const float* first = scales.data + scales.steps.first(params_.d, block.document);
         for (std::int64_t r = 0; r < block.count; ++r) {
-            memory.scales[r] = Value{first[block.tokens[r] * scales.stride_token]};
+            memory.scales[r] = Value{first[block.tokens[r] * scales.steps.token]};
         }
     }
 
     const TileOps& ops_;
     const core::Params& params_;
+    const core::Residual* residual_;
+    ResidualRows decoder_;
+    bool normalized_ = false;
     bool scaled_ = false;
     bool widened_ = false;
     std::int64_t steps_ = 0;

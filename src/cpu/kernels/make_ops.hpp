@@ -40,6 +40,13 @@ constexpr CodeOps code_ops() {
     return ops;
 }
 
+/// A table for sign bits alone.
+inline constexpr TileOps bits_only(const CodeOps& bits) {
+    TileOps ops;
+    ops.bits = bits;
+    return ops;
+}
+
 /// A table for codes alone.
 inline constexpr TileOps codes_only(const CodeOps& codes) {
     TileOps ops;
@@ -48,7 +55,7 @@ inline constexpr TileOps codes_only(const CodeOps& codes) {
 }
 
 template <class F32, class F64, class Half, class FewF32 = F32, class FewF64 = F64, class FewHalf = Half>
-constexpr TileOps make_ops(const CodeOps& codes = {}) {
+constexpr TileOps make_ops(const CodeOps& codes, const CodeOps& bits) {
     TileOps ops;
     ops.f32 = typed_ops<F32, FewF32>();
     ops.f64 = typed_ops<F64, FewF64>();
@@ -57,6 +64,7 @@ constexpr TileOps make_ops(const CodeOps& codes = {}) {
     ops.widen_f16 = &widen_f16<Half>;
     ops.widen_bf16 = &widen_bf16<Half>;
     ops.codes = codes;
+    ops.bits = bits;
     return ops;
 }
 

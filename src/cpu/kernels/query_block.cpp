@@ -29,13 +29,14 @@ void QueryBlock<Value>::gather_slice(const core::Params& params, std::int64_t qu
 template <class Value>
 void QueryBlock<Value>::add(const core::Params& params, std::int64_t query, std::int64_t begin, std::int64_t end) {
     const core::Segment segment = params.q.at(query);
-    const float* scales = params.compressed == nullptr ? nullptr : params.compressed->q.of(params.q, query);
+    const core::Scales* scales = has_scales(params) ? &params.compressed->q : nullptr;
+    const std::int64_t first_scale = scales == nullptr ? 0 : scales->steps.first(params.q, query);
     Piece piece{query, begin, end, rows(), 0, end == segment.length};
     for (std::int64_t s = begin; s < end; ++s) {
         if (!params.q.keeps(segment, s)) continue;
         rows_.push_back(segment.data + s * params.q.row_stride);
         positions_.push_back(s);
-        if (scales != nullptr) stored_scales_.push_back(scales[s * params.compressed->q.stride_token]);
+        if (scales != nullptr) stored_scales_.push_back(scales->data[first_scale + s * scales->steps.token]);
     }
     piece.kept = rows() - piece.first_lane;
     pieces_.push_back(piece);
@@ -43,11 +44,11 @@ void QueryBlock<Value>::add(const core::Params& params, std::int64_t query, std:
 
 template <class Value>
 void QueryBlock<Value>::pack(const TileOps& ops, const core::Params& params) {
-    const std::int64_t vector = fold_ops<Value>(ops, params.dtype).lanes;
+    const std::int64_t vector = fold_ops<Value>(ops, params).lanes;
     const std::int64_t height = panel_height(ops, params);
     split_ = split_queries(rows(), vector);
     panel_lanes_ = (2 * split_.wide + split_.narrow) * vector;
-    scaled_ = params.normalize || params.compressed != nullptr;
+    scaled_ = params.normalize || has_scales(params);
     if (scaled_) scales_.reserve(lanes());
     std::copy(stored_scales_.begin(), stored_scales_.end(), scales_.data());
     Value* panel = panels_.reserve(lanes() * height);
@@ -65,6 +66,18 @@ void QueryBlock<Value>::pack(const TileOps& ops, const core::Params& params) {
     }
 }
 
+namespace {
+
+/// A query row as the kernels take it.
+const std::byte* operand(const TileOps& ops, const core::Params& params, const std::byte* row, void* scratch) {
+    const DType dtype = core::query_dtype(params);
+    if (dtype == DType::i8) return query_words(ops.codes, row, scratch, params.dim);
+    if (dtype == DType::u8) return query_bits(ops.bits, row, scratch, params.dim);
+    return widened(ops, dtype, row, scratch, params.dim);
+}
+
+}  // namespace
+
 template <class Value>
 void QueryBlock<Value>::pack_panel(const TileOps& ops, const core::Params& params, Value* panel, std::int64_t first,
                                    std::int64_t lanes) {
@@ -76,8 +89,7 @@ void QueryBlock<Value>::pack_panel(const TileOps& ops, const core::Params& param
             continue;
         }
         const std::byte* row = rows_[static_cast<std::size_t>(first + lane)];
-        row = params.dtype == DType::i8 ? query_words(ops.codes, row, scratch, params.dim)
-                                        : widened(ops, params.dtype, row, scratch, params.dim);
+        row = operand(ops, params, row, scratch);
         if (params.normalize) scales_[first + lane] = inverse_norm(ops, row, scratch, params.dim);
         // A token with an infinity has no direction: each of its similarities is NaN, as x / |x| gives.
         const bool nan = params.normalize && scales_[first + lane] != scales_[first + lane];

@@ -8,6 +8,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/float8.hpp"
 #include "core/half.hpp"
 #include "core/params.hpp"
 #include "cpu/kernels/tile_ops.hpp"
@@ -27,35 +28,66 @@ inline bool is_half(DType dtype) {
     return dtype == DType::f16 || dtype == DType::bf16;
 }
 
-/// The functions that fold rows of this type.
+inline bool has_scales(const core::Params& params) {
+    return params.compressed != nullptr && params.compressed->coding == core::Coding::scaled;
+}
+
+inline const core::Residual* residual_of(const core::Params& params) {
+    const bool is = params.compressed != nullptr && params.compressed->coding == core::Coding::residual;
+    return is ? &params.compressed->residual : nullptr;
+}
+
+/// The functions of tokens that are multiplied as words of codes; null for numbers.
+inline const CodeOps* code_ops_of(const TileOps& ops, const core::Params& params) {
+    if (params.dtype == DType::i8) return &ops.codes;
+    const bool bits = params.compressed != nullptr && params.compressed->coding == core::Coding::bits;
+    return bits ? &ops.bits : nullptr;
+}
+
+/// The functions that fold a problem's rows.
 template <class Value>
-const TypedOps<Value>& fold_ops(const TileOps& ops, DType dtype) {
+const TypedOps<Value>& fold_ops(const TileOps& ops, const core::Params& params) {
     if constexpr (std::is_same_v<Value, float>) {
-        if (dtype == DType::i8) return ops.codes.fold;
+        if (const CodeOps* codes = code_ops_of(ops, params)) return codes->fold;
     }
     return typed<Value>(ops);
 }
 
 /// Values of a row as those functions take it.
 inline std::int64_t steps_of(const TileOps& ops, const core::Params& params) {
-    if (params.dtype != DType::i8) return params.dim;
-    return (params.dim + ops.codes.in_word - 1) / ops.codes.in_word;
+    const CodeOps* codes = code_ops_of(ops, params);
+    return codes == nullptr ? params.dim : (params.dim + codes->in_word - 1) / codes->in_word;
 }
 
 /// Values of one lane of a query panel.
 inline std::int64_t panel_height(const TileOps& ops, const core::Params& params) {
-    return steps_of(ops, params) + (params.dtype == DType::i8 ? 1 : 0);
+    return steps_of(ops, params) + (code_ops_of(ops, params) != nullptr ? 1 : 0);
+}
+
+inline void widen_f8(const std::byte* row, float* to, std::int64_t dim) {
+    for (std::int64_t k = 0; k < dim; ++k) to[k] = core::float8_values[std::to_integer<std::size_t>(row[k])];
 }
 
 /// A document row of the tokens' type as a row of Values: itself, or its widened copy in `scratch`.
 inline const std::byte* widened(const TileOps& ops, DType dtype, const std::byte* row, void* scratch,
                                 std::int64_t dim) {
-    if (dtype == DType::i8) {
-        ops.codes.widen(row, static_cast<float*>(scratch), dim);
-        return static_cast<const std::byte*>(scratch);
+    switch (dtype) {
+        case DType::i8: ops.codes.widen(row, static_cast<float*>(scratch), dim); break;
+        case DType::u8: ops.bits.widen(row, static_cast<float*>(scratch), dim); break;
+        case DType::f8e4m3: widen_f8(row, static_cast<float*>(scratch), dim); break;
+        case DType::f16: ops.widen_f16(row, static_cast<float*>(scratch), dim); break;
+        case DType::bf16: ops.widen_bf16(row, static_cast<float*>(scratch), dim); break;
+        default: return row;
     }
-    if (!is_half(dtype)) return row;
-    (dtype == DType::f16 ? ops.widen_f16 : ops.widen_bf16)(row, static_cast<float*>(scratch), dim);
+    return static_cast<const std::byte*>(scratch);
+}
+
+/// A query row of sign bits as words, and behind them how many there are.
+inline const std::byte* query_bits(const CodeOps& ops, const std::byte* row, void* scratch, std::int64_t dim) {
+    auto* words = static_cast<float*>(scratch);
+    ops.widen(row, words, dim);
+    const auto count = static_cast<std::int32_t>(dim);
+    std::memcpy(words + (dim + 31) / 32, &count, sizeof(count));
     return static_cast<const std::byte*>(scratch);
 }
 

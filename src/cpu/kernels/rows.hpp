@@ -127,5 +127,19 @@ inline void widen_codes(const std::byte* row, float* words, std::int64_t dim) {
     }
 }
 
+/// Sign bits are words as they are stored.
+struct BitCodes {
+    static constexpr std::int64_t in_word = 32;
+    static constexpr std::int32_t offset = 0;
+};
+
+/// `dim`: bits.
+template <>
+inline void widen_codes<BitCodes>(const std::byte* row, float* words, std::int64_t dim) {
+    const std::int64_t bytes = (dim + 7) / 8;
+    words[(dim - 1) / 32] = 0;
+    __builtin_memcpy(words, row, static_cast<std::size_t>(bytes));
+}
+
 }  // namespace
 }  // namespace rowmax::cpu

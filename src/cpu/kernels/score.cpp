@@ -89,7 +89,7 @@ class ScoreCall {
   public:
     ScoreCall(const TileOps& ops, const core::Params& params, const core::Outputs& outputs)
         : ops_(ops),
-          typed_(fold_ops<Value>(ops, params.dtype)),
+          typed_(fold_ops<Value>(ops, params)),
           params_(params),
           documents_(ops, params),
           writer_(params, outputs),
@@ -237,7 +237,7 @@ class ScoreCall {
     /// system likes best; not where most of what lies between its first and last row is something else.
     void fetch_meanwhile(const RowBlock& next, std::int64_t tile_rows, FoldArgs<Value>& args) const {
         constexpr std::int64_t line = 64;
-        const std::int64_t row_bytes = params_.dim * static_cast<std::int64_t>(size_of(params_.dtype));
+        const std::int64_t row_bytes = documents_.stored_bytes();
         const std::int64_t span = next.rows[next.count - 1] - next.rows[0] + row_bytes;
         if (span < row_bytes || span > 2 * next.count * row_bytes) return;
         const std::int64_t tiles = (args.row_count + tile_rows - 1) / tile_rows;

@@ -56,12 +56,13 @@ struct TypedOps {
     void (*add_scaled)(Value* sum, const std::byte* row, Value factor, std::int64_t dim) = nullptr;
 };
 
-/// int8 codes, multiplied as integers and so exactly. A value of FoldArgs<float> is then a word of 32 bits that holds
-/// some codes; there are as many words in a row as its codes fill, with zeros at the end.
+/// Codes that are multiplied as integers and so exactly: int8, or sign bits, whose product counts those that differ. A
+/// value of FoldArgs<float> is then a word of 32 bits that holds some codes; there are as many words in a row as its
+/// codes fill, with zeros at the end.
 struct CodeOps {
     /// Panels have one more row: what is added to each lane's sum, an int32.
     TypedOps<float> fold;
-    std::int64_t in_word = 0;  ///< 4 codes, or 2 widened to 16 bits
+    std::int64_t in_word = 0;  ///< 4 codes, or 2 widened to 16 bits, or 32 bits
     std::int32_t offset = 0;   ///< what documents' codes are raised by, for instructions that want them unsigned
     void (*widen)(const std::byte* row, float* words, std::int64_t dim) = nullptr;  ///< a document's row
 };
@@ -70,6 +71,7 @@ struct TileOps {
     TypedOps<float> f32;
     TypedOps<double> f64;
     CodeOps codes;
+    CodeOps bits;
     /// fold_few over rows of 16-bit elements.
     void (*fold_few_f16)(const FoldArgs<float>&) = nullptr;
     void (*fold_few_bf16)(const FoldArgs<float>&) = nullptr;

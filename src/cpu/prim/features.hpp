@@ -9,5 +9,6 @@ namespace rowmax::cpu {
 std::string missing_avx2();
 std::string missing_avx512();
 std::string missing_avx512_vnni();
+std::string missing_avx512_popcnt();
 
 }  // namespace rowmax::cpu

@@ -48,4 +48,11 @@ std::string missing_avx512_vnni() {
     return list;
 }
 
+std::string missing_avx512_popcnt() {
+    std::string list = missing_avx512();
+    add(list, __builtin_cpu_supports("avx512vl") != 0, "avx512vl");
+    add(list, __builtin_cpu_supports("avx512vpopcntdq") != 0, "avx512vpopcntdq");
+    return list;
+}
+
 }  // namespace rowmax::cpu

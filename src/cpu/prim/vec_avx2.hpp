@@ -188,6 +188,32 @@ struct Avx2Words : Avx2F32 {
     }
 };
 
+/// Words of sign bits: a product counts those that differ.
+struct Avx2Bits : Avx2F32 {
+    using Floats = Avx2F32;
+    static constexpr int more_rows = 1;
+    static constexpr int unrolled = 1;  // longer bodies spill
+    // Of each half byte by a table, then added up to words: vpxor, vpand, vpsrlw, vpshufb, vpaddb, vpmaddubsw, vpmaddwd
+    static ROWMAX_INLINE Reg mul(Reg d, Reg q) {
+        const __m256i counts = _mm256_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3,
+                                                1, 2, 2, 3, 2, 3, 3, 4);
+        const __m256i low = _mm256_set1_epi8(15);
+        const __m256i differ = _mm256_xor_si256(_mm256_castps_si256(d), _mm256_castps_si256(q));
+        const __m256i lows = _mm256_shuffle_epi8(counts, _mm256_and_si256(differ, low));
+        const __m256i highs = _mm256_shuffle_epi8(counts, _mm256_and_si256(_mm256_srli_epi16(differ, 4), low));
+        const __m256i pairs = _mm256_maddubs_epi16(_mm256_add_epi8(lows, highs), _mm256_set1_epi8(1));
+        return _mm256_castsi256_ps(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    }
+    static ROWMAX_INLINE Reg fma(Reg d, Reg q, Reg sum) {  // and vpaddd
+        return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(sum), _mm256_castps_si256(mul(d, q))));
+    }
+    /// base - 2 sum
+    static ROWMAX_INLINE Reg to_float(Reg sum, Reg base) {  // vpslld, vpsubd, vcvtdq2ps
+        const __m256i twice = _mm256_slli_epi32(_mm256_castps_si256(sum), 1);
+        return _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_castps_si256(base), twice));
+    }
+};
+
 struct Avx2Codes {
     static constexpr std::int64_t in_word = 2;
     static constexpr std::int32_t offset = 0;

@@ -185,6 +185,25 @@ struct ScalarWords : ScalarVec<float, Lanes> {
     }
 };
 
+/// Sign bits: a product counts the bits that differ.
+template <int Lanes>
+struct ScalarBits : ScalarWords<Lanes, 2> {
+    using Base = ScalarWords<Lanes, 2>;
+    using Reg = typename Base::Reg;
+    static std::int32_t differ(float d, float q) { return __builtin_popcount(Base::bits(d) ^ Base::bits(q)); }
+    static Reg mul(Reg d, Reg q) {
+        return Base::template each<Reg>([&](int i) { return Base::word(differ(d.v[i], q.v[i])); });
+    }
+    static Reg fma(Reg d, Reg q, Reg sum) {
+        return Base::template each<Reg>(
+            [&](int i) { return Base::word(Base::bits(sum.v[i]) + differ(d.v[i], q.v[i])); });
+    }
+    static Reg to_float(Reg sum, Reg base) {
+        return Base::template each<Reg>(
+            [&](int i) { return static_cast<float>(Base::bits(base.v[i]) - 2 * Base::bits(sum.v[i])); });
+    }
+};
+
 template <int InWord>
 struct ScalarCodes {
     static constexpr std::int64_t in_word = InWord;

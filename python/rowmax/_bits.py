@@ -1,0 +1,84 @@
+"""One bit a dimension: the signs of tokens, with bits or with numbers on the query's side."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Literal
+
+from rowmax import _native
+from rowmax._frameworks import common_framework, framework_of
+from rowmax._options import dtype_name, given, one_of, options, pairing_of, read_as_bfloat16
+
+BitOrder = Literal["little", "big"]
+
+
+def sign_bits(
+    X: Any, bit_order: BitOrder = "little", *, validate: bool | None = None, out: Any = None, dtype: Any = None,
+    threads: int | None = None,
+) -> Any:  # fmt: skip
+    """One bit a dimension, set where the value is above 0: `X [..., L, d]` -> uint8 `[..., L, ceil(d / 8)]`.
+
+    `bit_order` "little": the first dimension is the lowest bit of the first byte; "big": the highest, as in
+    `numpy.packbits`. Bits behind the last dimension are 0. X is of a floating point type on the CPU; `dtype` and `threads`
+    as in `maxsim`; `validate` changes nothing.
+    """
+    one_of("bit_order", bit_order, ("little", "big"))
+    extras = options(validate=validate, dtype=dtype, threads=threads)
+    framework = framework_of(X, "X")
+    if X.ndim < 2:
+        raise ValueError(f"X must be [..., L, d], got shape {list(X.shape)}")
+    bits, _ = framework.split_out(out, False)
+    if out is None:
+        bits = framework.empty((*X.shape[:-1], (X.shape[-1] + 7) // 8), "uint8", X)
+    as_bfloat16 = read_as_bfloat16(X, dtype)
+    _native.sign_bits(framework.detached(X), bit_order == "big", extras.get("threads", 0), as_bfloat16, bits)
+    return framework.finished(bits) if out is None else out
+
+
+def maxsim_hamming(
+    Qb: Any, Db: Any, *, dim: int | None = None, q_mask: Any = None, d_mask: Any = None, cu_seqlens_q: Any = None,
+    cu_seqlens_d: Any = None, return_index: bool = False, validate: bool | None = None, out: Any = None,
+    dtype: Any = None, threads: int | None = None, kernel: str | None = None,
+) -> Any:  # fmt: skip
+    """MaxSim of sign bits on both sides: similarity = d - 2 x Hamming distance, the product of the signs as +1 and -1.
+
+    Qb and Db are uint8 with d / 8 bytes a token, from `sign_bits` in one bit order, in the layouts of `maxsim`; either may be
+    packed tokens with `cu_seqlens_q` or `cu_seqlens_d`. `dim` is d where it is no multiple of 8 (None: 8 x bytes); bits behind
+    it must be equal on both sides. Scores are exact. Keywords as in `maxsim`; there is no gradient.
+    """
+    framework = common_framework(Qb, Db)
+    _check_bytes(Qb=Qb, Db=Db)
+    extras = options(validate=validate, dtype=dtype, threads=threads, kernel=kernel)
+    extras["sign_bits"] = 8 * Qb.shape[-1] if dim is None else operator.index(dim)
+    if extras["sign_bits"] < 1:
+        raise ValueError(f"dim must be at least 1, got {extras['sign_bits']}")
+    extras |= given(q_mask=q_mask, d_mask=d_mask, cu_seqlens_q=cu_seqlens_q, cu_seqlens_d=cu_seqlens_d)
+    return framework.score(Qb, Db, pairing_of(Db), extras, return_index, out)
+
+
+def maxsim_bits(
+    Q: Any, Db: Any, *, bit_order: BitOrder = "little", q_mask: Any = None, d_mask: Any = None, cu_seqlens_q: Any = None,
+    cu_seqlens_d: Any = None, return_index: bool = False, validate: bool | None = None, out: Any = None,
+    dtype: Any = None, threads: int | None = None, kernel: str | None = None,
+) -> Any:  # fmt: skip
+    """MaxSim of queries as they are with documents of sign bits: similarity = sum over k of +Q[k] or -Q[k], by the bit.
+
+    Q is float32, float16 or bfloat16 `[.., d]`, Db uint8 `[.., ceil(d / 8)]` from `sign_bits` with this `bit_order`, in the
+    layouts of `maxsim`; either may be packed tokens with `cu_seqlens_q` or `cu_seqlens_d`. Differentiable in Q for torch
+    tensors. Keywords as in `maxsim`.
+    """
+    one_of("bit_order", bit_order, ("little", "big"))
+    framework = common_framework(Q, Db)
+    _check_bytes(Db=Db)
+    extras = options(validate=validate, dtype=dtype, threads=threads, kernel=kernel)
+    extras |= {"signs": True} | given(bit_order="little" if bit_order == "little" else None)
+    extras |= given(q_mask=q_mask, d_mask=d_mask, cu_seqlens_q=cu_seqlens_q, cu_seqlens_d=cu_seqlens_d)
+    return framework.score(Q, Db, pairing_of(Db), extras, return_index, out)
+
+
+def _check_bytes(**arrays: Any) -> None:
+    for name, array in arrays.items():
+        if dtype_name(array.dtype) != "uint8":
+            raise TypeError(f"{name} must be uint8, got {dtype_name(array.dtype)}: see sign_bits")
+        if array.ndim < 2:
+            raise ValueError(f"{name} must have 2 to 4 dimensions, got shape {list(array.shape)}")

@@ -1,0 +1,154 @@
+"""A coarse scan and exact scores of the best: compared with topk, and `exact` must never lie."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import rowmax
+
+RNG = np.random.default_rng(41)
+
+
+def unit(*shape):
+    x = RNG.standard_normal(shape).astype(np.float32)
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def near(documents, words, per_query=3):
+    """Queries that have documents of their own, so that scores spread."""
+    q = np.stack([documents[i, :words] for i in range(per_query)])
+    return q + 0.1 * RNG.standard_normal(q.shape).astype(np.float32)
+
+
+D = unit(120, 20, 32)
+Q = near(D, 6)
+FORMS = {
+    "int8": lambda x: rowmax.quantize_int8(x),
+    "int8 document": lambda x: rowmax.quantize_int8(x, "document"),
+    "fp8": lambda x: rowmax.quantize_fp8(x),
+    "fp8 tensor": lambda x: rowmax.quantize_fp8(x, "tensor"),
+    "bits": lambda x: rowmax.sign_bits(x),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_finds_what_topk_finds(form):
+    coarse = FORMS[form](D)
+    wanted = rowmax.topk(Q, D, 5)
+    scores, index, exact = rowmax.topk_two_stage(Q, (D, coarse), 5)
+    assert (scores.dtype, index.dtype, type(exact)) == (np.float32, np.int64, bool)
+    np.testing.assert_array_equal(scores[:, 0], wanted[0][:, 0])
+    assert index[:, 0].tolist() == [0, 1, 2]
+    scores, index, exact = rowmax.topk_two_stage(Q, (D, coarse), 5, candidates=1000)
+    assert exact is True
+    np.testing.assert_array_equal(scores, wanted[0])
+    np.testing.assert_array_equal(index, wanted[1])
+
+
+def test_the_proof_of_int8():
+    coarse = rowmax.quantize_int8(D)
+    wanted = rowmax.topk(Q, D, 1)
+    scores, index, exact = rowmax.topk_two_stage(Q, (D, coarse), 1)
+    assert exact is True  # its own document is far above all others
+    np.testing.assert_array_equal(scores, wanted[0])
+    np.testing.assert_array_equal(index, wanted[1])
+    assert rowmax.topk_two_stage(Q, (D, coarse), 60, candidates=60)[2] is False
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("form", ["int8", "int8 document", "bits"])
+def test_exact_never_lies(form, seed):
+    rng = np.random.default_rng(seed)
+    d = rng.standard_normal((60, 5, 8)).astype(np.float32) * rng.choice([0.01, 1, 30], (60, 1, 1)).astype(np.float32)
+    q = rng.standard_normal((1, 4, 8)).astype(np.float32)
+    for k, candidates in ((1, 2), (3, 10), (5, 30)):
+        scores, index, exact = rowmax.topk_two_stage(q, (d, FORMS[form](d)), k, candidates=candidates)
+        wanted = rowmax.topk(q, d, k)
+        if exact:
+            np.testing.assert_array_equal(scores, wanted[0])
+            np.testing.assert_array_equal(index, wanted[1])
+
+
+def test_some_proofs_succeed_with_few_candidates():
+    proved = 0
+    for _ in range(20):
+        d = RNG.standard_normal((60, 5, 8)).astype(np.float32) * RNG.choice([0.01, 1, 30], (60, 1, 1)).astype(np.float32)
+        q = RNG.standard_normal((4, 8)).astype(np.float32)
+        proved += rowmax.topk_two_stage(q, (d, rowmax.quantize_int8(d)), 1, candidates=30)[2]
+    assert proved >= 10
+
+
+def test_layouts_and_masks():
+    coarse = rowmax.quantize_int8(D)
+    whole = rowmax.topk_two_stage(Q, (D, coarse), 4)
+    one = rowmax.topk_two_stage(Q[1], (D, coarse), 4)
+    np.testing.assert_array_equal(one[0], whole[0][1])
+    np.testing.assert_array_equal(one[1], whole[1][1])
+    cu_seqlens = np.arange(0, 2401, 20)
+    flat = D.reshape(2400, 32)
+    packed = rowmax.topk_two_stage(Q, (flat, rowmax.quantize_int8(flat)), 4, cu_seqlens_d=cu_seqlens)
+    np.testing.assert_array_equal(packed[0], whole[0])
+    np.testing.assert_array_equal(packed[1], whole[1])
+    d_mask, q_mask = RNG.random((120, 20)) < 0.7, RNG.random((3, 6)) < 0.7
+    masked = rowmax.topk_two_stage(Q, (D, coarse), 4, d_mask=d_mask, q_mask=q_mask, candidates=120)
+    wanted = rowmax.topk(Q, D, 4, d_mask=d_mask, q_mask=q_mask)
+    np.testing.assert_array_equal(masked[0], wanted[0])
+    np.testing.assert_array_equal(masked[1], wanted[1])
+    few = rowmax.topk_two_stage(Q, (D, coarse), 1, d_mask=d_mask, q_mask=q_mask)
+    if few[2]:
+        np.testing.assert_array_equal(few[1], wanted[1][:, :1])
+
+
+@pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16, np.float64])
+def test_types(kind):
+    q, d = Q.astype(kind), D.astype(kind)
+    wanted = rowmax.topk(q, d, 3)
+    for form in FORMS:
+        scores, index, _ = rowmax.topk_two_stage(q, (d, FORMS[form](d)), 3, candidates=120)
+        np.testing.assert_array_equal(scores, wanted[0])
+        np.testing.assert_array_equal(index, wanted[1])
+
+
+def test_nan_comes_first_and_ties_by_document():
+    d = np.ones((50, 3, 8), np.float32)
+    d[40, 1, 2] = np.nan
+    d[7] *= 2
+    for form in (FORMS["int8"], FORMS["bits"]):
+        scores, index, exact = rowmax.topk_two_stage(np.ones((2, 8), np.float32), (d, form(d)), 4, candidates=50)
+        assert index.tolist() == [40, 7, 0, 1] and exact is True
+        assert np.isnan(scores[0]) and scores[1:].tolist() == [32, 16, 16]
+    scores, index, exact = rowmax.topk_two_stage(np.ones((2, 8), np.float32), (d, rowmax.quantize_int8(d)), 2, candidates=3)
+    assert index.tolist() == [40, 7] and exact is True
+
+
+def test_out_and_sizes():
+    coarse = rowmax.quantize_int8(D)
+    out = np.empty((3, 4), np.float32), np.empty((3, 4), np.int64)
+    scores, index, _ = rowmax.topk_two_stage(Q, (D, coarse), 4, out=out)
+    assert scores is out[0] and index is out[1]
+    np.testing.assert_array_equal(index, rowmax.topk_two_stage(Q, (D, coarse), 4)[1])
+    scores, index, exact = rowmax.topk_two_stage(Q, (D, coarse), 500)
+    assert scores.shape == index.shape == (3, 120) and exact is True
+    for queries, documents in ((0, 120), (3, 0)):
+        empty = rowmax.topk_two_stage(Q[:queries], (D[:documents], rowmax.quantize_int8(D[:documents])), 4)
+        assert empty[0].shape == (queries, min(4, documents))
+    with pytest.raises(ValueError, match=r"out must be \[3, 4\] float32, got \[3, 3\]"):
+        rowmax.topk_two_stage(Q, (D, coarse), 4, out=(out[0][:, :3], out[1]))
+
+
+def test_what_does_not_fit_is_named(tmp_path):
+    coarse = rowmax.quantize_int8(D)
+    corpus = rowmax.Corpus.pack(tmp_path / "c.rmx", D)
+    for call, error, text in [
+        ((Q, D, 3), TypeError, "D must be a pair .documents, coarse form., got ndarray"),
+        ((Q, corpus, 3), NotImplementedError, "Corpus"),
+        ((Q, (D, coarse[0][:50]), 3), ValueError, r"coarse has shape \[50, 20, 32\], but the documents have \[120, 20, 32\]"),
+        ((Q, (D, (coarse[0],)), 3), ValueError, "got 1 arrays"),
+        ((Q, (D, coarse), 0), ValueError, "k must be at least 1, got 0"),
+        ((Q[None], (D, coarse), 3), ValueError, r"Q must be \[Nq, Lq, d\] or \[Lq, d\]"),
+        ((Q[..., :31], (D, coarse), 3), ValueError, "31 and 32"),
+    ]:
+        with pytest.raises(error, match=text):
+            rowmax.topk_two_stage(*call)
+    with pytest.raises(ValueError, match="candidates must be at least 1, got 0"):
+        rowmax.topk_two_stage(Q, (D, coarse), 3, candidates=0)
