@@ -93,10 +93,4 @@ int choose_device(const ComputeOptions& options) {
     return devices.cuda.empty() ? -1 : devices.cuda.front();
 }
 
-void require_cpu(const ComputeOptions& options, const std::string& command) {
-    if (!names_cuda(options.device)) return;
-    throw Error(ErrorCode::device,
-                fmt::format("--device {}: {} computes on the CPU; use --device cpu", options.device, command));
-}
-
 }  // namespace rowmax::cli

@@ -33,7 +33,4 @@ Devices choose_devices(const ComputeOptions& options);
 /// For commands that compute on one device: the first of them, -1 for the CPU.
 int choose_device(const ComputeOptions& options);
 
-/// For commands that compute on the CPU alone. Throws Error(device) when another was asked for.
-void require_cpu(const ComputeOptions& options, const std::string& command);
-
 }  // namespace rowmax::cli

@@ -18,6 +18,7 @@
 #include "cli/explain/token_text.hpp"
 #include "cli/outputs.hpp"
 #include "cli/shared.hpp"
+#include "stream/device_scorer.hpp"
 
 namespace rowmax::cli {
 
@@ -47,14 +48,28 @@ struct ExplainCommand {
     InputOptions document_input;
 };
 
+// On the first device, where one was asked for. A scorer for each call: nothing is the same in two.
+explain::Score score_on(int device) {
+    if (device < 0) return &rowmax::score;
+    return [device](const ScoreRequest& request, const ScoreOutputs& outputs) {
+        using stream::DeviceScorer;
+        DeviceScorer(stream::device_backend(), device, DeviceScorer::Same::queries).score(request, outputs);
+    };
+}
+
+// One pair is not worth waking a device for: auto means the CPU.
+int device_of(const ComputeOptions& compute) {
+    return compute.device == "auto" ? -1 : choose_device(compute);
+}
+
 Explanation make_explanation(const ExplainCommand& command) {
-    require_cpu(command.compute, "explain");
+    const explain::Score score = score_on(device_of(command.compute));
     const Options options = score_options(command.compute);
     const io::TokenSource queries = load_input(command.queries, command.query_input, command.compute);
     const io::TokenSource documents = load_input(command.documents, command.document_input, command.compute);
     const std::int64_t query = find_item(queries, command.query, "query");
     const std::int64_t document = find_item(documents, command.document, "document");
-    Explanation pair = explain::explain_pair(queries, query, documents, document, options);
+    Explanation pair = explain::explain_pair(queries, query, documents, document, options, score);
     if (!command.query_tokens.empty())
         pair.query_tokens =
             explain::read_tokens(command.query_tokens, static_cast<std::int64_t>(pair.query_kept.size()));

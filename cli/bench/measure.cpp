@@ -18,11 +18,6 @@ double milliseconds(Clock::duration time) {
     return std::chrono::duration<double, std::milli>(time).count();
 }
 
-double quantile(std::vector<double> values, double q) {
-    std::sort(values.begin(), values.end());
-    return values[static_cast<std::size_t>(std::lround(q * static_cast<double>(values.size() - 1)))];
-}
-
 double peak(int threads) {
     constexpr double probe_ms = 2;
     const auto simd =
@@ -31,6 +26,11 @@ double peak(int threads) {
 }
 
 }  // namespace
+
+double quantile(std::vector<double> values, double q) {
+    std::sort(values.begin(), values.end());
+    return values[static_cast<std::size_t>(std::lround(q * static_cast<double>(values.size() - 1)))];
+}
 
 double Shape::flops() const {
     return 2.0 * static_cast<double>(queries) * static_cast<double>(documents) * static_cast<double>(query_length) *

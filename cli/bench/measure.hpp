@@ -32,6 +32,9 @@ struct Timing {
     int repetitions = 0;
 };
 
+/// Of `values` in order, the one at this fraction.
+double quantile(std::vector<double> values, double q);
+
 /// Repeats for about `seconds`, at least five times. `pause` is called between repetitions and may throw to stop.
 /// Throws Error(not_implemented) when the kernel does not take the type.
 Timing measure(const Shape& shape, DType dtype, const Options& options, double seconds,

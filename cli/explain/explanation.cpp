@@ -65,7 +65,8 @@ struct TokenItems {
     }
 };
 
-std::vector<double> similarity_matrix(const core::Params& params, const Explanation& pair, const Options& options) {
+std::vector<double> similarity_matrix(const core::Params& params, const Explanation& pair, const Options& options,
+                                      const Score& score) {
     const TokenItems query(params.q, pair.query_length(), params.dtype, params.dim);
     const TokenItems document(params.d, pair.document_length(), params.dtype, params.dim);
     ScoreRequest request;
@@ -95,7 +96,7 @@ std::vector<double> Explanation::answered() const {
 }
 
 Explanation explain_pair(const io::TokenSource& queries, std::int64_t query, const io::TokenSource& documents,
-                         std::int64_t document, const Options& options) {
+                         std::int64_t document, const Options& options, const Score& score) {
     const io::TokenBlock q = queries.block(query, query + 1);
     const io::TokenBlock d = documents.block(document, document + 1);
     ScoreRequest request;
@@ -120,7 +121,7 @@ Explanation explain_pair(const io::TokenSource& queries, std::int64_t query, con
     pair.document_tokens = placeholders('d', pair.document_kept.size());
     pair.score = scores.doubles().front();
     pair.similarity = similarity.doubles();
-    pair.matrix = similarity_matrix(problem.params, pair, options);
+    pair.matrix = similarity_matrix(problem.params, pair, options, score);
     return pair;
 }
 

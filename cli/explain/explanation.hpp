@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,12 @@ struct Explanation {
     [[nodiscard]] std::vector<double> answered() const;
 };
 
+/// rowmax::score(), wherever.
+using Score = std::function<void(const ScoreRequest&, const ScoreOutputs&)>;
+
 /// Scores one query against one document. The matrix comes from the same kernels: every token is scored as an item of
 /// its own. Token texts are placeholders until set.
 Explanation explain_pair(const io::TokenSource& queries, std::int64_t query, const io::TokenSource& documents,
-                         std::int64_t document, const Options& options);
+                         std::int64_t document, const Options& options, const Score& score);
 
 }  // namespace rowmax::cli::explain

@@ -47,12 +47,21 @@ void DeviceScorer::score(const ScoreRequest& request, const ScoreOutputs& output
     params.pairs =
         core::mirror(params.pairs, [&](const std::byte* first, std::size_t bytes) { return call.put(first, bytes); });
     params.place = call.place();
+    params.wants_index = raw.index != nullptr;
     const core::Kernel& row = backend_.choose(params, request.options.kernel);
-    const std::size_t bytes = static_cast<std::size_t>(params.pairs.count) * sizeof(float);
+    const auto pairs = static_cast<std::size_t>(params.pairs.count);
+    const std::size_t rows = pairs * static_cast<std::size_t>(params.q.max_length);
     core::Outputs there;
-    there.scores = call.take(bytes);
+    there.scores = call.take(pairs * sizeof(float));
+    if (raw.index != nullptr) there.index = reinterpret_cast<std::int32_t*>(call.take(rows * sizeof(std::int32_t)));
+    if (raw.similarity != nullptr) there.similarity = call.take(rows * sizeof(float));
     run_row(call, row, params, there);
-    call.get(raw.scores, static_cast<const std::byte*>(there.scores), bytes);
+    const auto fetch = [&](void* here, const void* from, std::size_t count) {
+        if (here != nullptr) call.get(here, static_cast<const std::byte*>(from), count * sizeof(float));
+    };
+    fetch(raw.scores, there.scores, pairs);
+    fetch(raw.index, there.index, rows);
+    fetch(raw.similarity, there.similarity, rows);
 }
 
 }  // namespace rowmax::stream

@@ -115,6 +115,34 @@ def test_score(rowmax, tmp_path, rng, choice):
     assert len(on_cpu.splitlines()) == {"all": 96, "grouped": 24, "pairs": 50}[choice]
 
 
+@pytest.mark.parametrize("dtype", ["f2", "f4"])
+def test_explain(rowmax, tmp_path, rng, dtype):
+    """As on the CPU, to the byte: sums of small integers are exact. Masks too."""
+    np.save(tmp_path / "q.npy", small_integers(rng, 3, 7, 24, dtype=dtype))
+    d = small_integers(rng, 6, 40, 24, dtype=dtype)
+    np.savez(tmp_path / "d.npz", tokens=d, mask=rng.integers(0, 3, size=(6, 40)) > 0)
+    command = ("explain", tmp_path / "q.npy", tmp_path / "d.npz", "--query", "#2", "--document", "#5", "--json", "--matrix")
+    on_cpu = rowmax(*command, "--device", "cpu").stdout
+    assert rowmax(*command, "--device", "cuda").stdout == on_cpu
+    assert rowmax(*command).stdout == on_cpu
+    assert len(json.loads(on_cpu)["matrix"]) == 7
+    assert "no CUDA device 97" in rowmax(*command, "--device", "cuda:97", code=4).stderr
+
+
+def test_bench(rowmax):
+    command = ("bench", "--shape", "short", "--shape", "one pair", "--seconds", 0)
+    lines = json.loads(rowmax(*command, "--device", "cuda", "--json").stdout)
+    assert {line["dtype"] for line in lines} == {"float16", "bfloat16", "float32"}
+    assert len(lines) == 6 and all(line["kernel"].startswith("cuda.") for line in lines)
+    for line in lines:
+        assert line["p10_ms"] <= line["median_ms"] <= line["p90_ms"]
+        assert 0 < line["tb_per_s"] < 20 and 0 < line["copy_tb_per_s"] < 20 and 0 < line["tflops"] < 2000
+        assert line["documents_per_s"] == pytest.approx(1e3 * line["documents"] / line["median_ms"])
+    every = rowmax(*command, "--device", "cuda", "--dtype", "float16", "--all-kernels").stdout
+    assert "cuda.sm80.f16" in every and "A copy within the device's memory" in every
+    assert "float64" in rowmax(*command, "--dtype", "float64").stdout
+
+
 def test_kernels_of_a_call(rowmax):
     def chosen(*arguments):
         rows = json.loads(rowmax("kernels", "--dtype", "float16", *arguments, "--json").stdout)

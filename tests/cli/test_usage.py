@@ -163,14 +163,15 @@ def test_selftest_passes(rowmax):
 
 
 def test_bench_reports_every_field(rowmax):
+    on_cpu = ("--device", "cpu", "--shape", "one pair")
     lines = json.loads(
-        rowmax("bench", "--shape", "one pair", "--dtype", "float32", "--seconds", "0.01", "--json").stdout
+        rowmax("bench", *on_cpu, "--dtype", "float32", "--seconds", "0.01", "--json").stdout
     )
     assert len(lines) == 1, "one kernel, the one that calls take"
     for line in lines:
         assert 0 < line["p10_ms"] <= line["median_ms"] <= line["p90_ms"]
         assert line["repetitions"] >= 5
-    table = rowmax("bench", "--shape", "one pair", "--seconds", "0", "--all-kernels").stdout
+    table = rowmax("bench", *on_cpu, "--seconds", "0", "--all-kernels").stdout
     assert "of FMA peak" in table and "cpu.scalar4.f16" in table
 
 

@@ -41,6 +41,23 @@ TEST(DeviceScorer, ScoresEveryLayout) {
     EXPECT_EQ(test::fake_use().device, 0U);
 }
 
+TEST(DeviceScorer, BringsWinnersAndSimilarities) {
+    const Sample sample({test::Layout::cross, DType::f32, 3, 5, 9, 20, 16, true, false, 3}, test::normal());
+    const ResultShape shape = result_shape(sample.request);
+    const auto results = [&](auto&& score) {
+        test::Array scores(shape.dtype, shape.scores);
+        test::Array index(DType::i32, shape.tokens);
+        test::Array similarity(shape.dtype, shape.tokens);
+        score(ScoreOutputs{scores.view(), index.view(), similarity.view()});
+        return std::vector{scores.values(), index.values(), similarity.values()};
+    };
+    const auto here = results([&](const ScoreOutputs& outputs) { score(sample.request, outputs); });
+    const auto there = results([&](const ScoreOutputs& outputs) {
+        DeviceScorer(test::fake_backend(), 0, Same::queries).score(sample.request, outputs);
+    });
+    EXPECT_EQ(there, here);
+}
+
 // Documents come one block after another, perhaps each in the memory of the one before.
 TEST(DeviceScorer, KeepsOnlyWhatIsTheSame) {
     const Sample sample({test::Layout::cross, DType::f32, 3, 6, 5, 7, 8, false, false, 7}, test::small_integers(8));
