@@ -113,7 +113,9 @@ ROWMAX_API ResultShape result_shape(const ScoreRequest& request);
 /// any operator share no memory with its inputs or with each other; that they do is an Error.
 struct ScoreOutputs {
     TensorView scores;
-    TensorView index;       ///< int32: winning token counted from its document's first; -1: none
+    /// int32: winning token counted from its document's first; -1: none. On CUDA devices int16 too, for
+    /// score_backward(): the lowest 16 bits, where documents have fewer than 65535 tokens.
+    TensorView index;
     TensorView similarity;  ///< scores' dtype: what each query token added to the score
 };
 

@@ -56,8 +56,8 @@ void fill_inverse_grid(nb::handle index, std::int64_t destinations, nb::handle r
 
 // The shortest way for torch, whose calls are timed in microseconds: no request in Python, results made here.
 nb::object score_tensors(nb::handle q, nb::handle d, std::string_view pairing, const nb::dict& extras,
-                         bool return_index) {
-    return Request(q, d, pairing, extras, 0, nb::none()).evaluate(return_index);
+                         bool return_index, bool saved) {
+    return Request(q, d, pairing, extras, 0, nb::none()).evaluate(return_index, saved);
 }
 
 void score_into(nb::handle q, nb::handle d, std::string_view pairing, const nb::dict& extras, nb::handle scores,
@@ -119,7 +119,7 @@ NB_MODULE(_native, m) {
     define_compressed(m);
     define_corpus(m);
     m.def("inverse_grid", &fill_inverse_grid);
-    m.def("score_tensors", &score_tensors);
+    m.def("score_tensors", &score_tensors, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg() = false);
     m.def("score_into", &score_into, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
     m.def("use_torch", &use_torch);
     m.def("wait", &wait);

@@ -216,11 +216,12 @@ TensorView Request::result_view(Array& array, nb::handle object, const char* nam
     return array.view;
 }
 
-nb::object Request::evaluate(bool return_index) const {
+nb::object Request::evaluate(bool return_index, bool saved) const {
     core::Problem problem = core::make_problem(request_);
     const ResultShape& shape = problem.shape;
     nb::object scores = empty_tensor(shape.scores, shape.dtype, q_.cuda);
-    const nb::object index = return_index ? empty_tensor(shape.tokens, DType::i32, q_.cuda) : nb::object(nb::none());
+    const DType index_type = saved && core::index_fits_16_bits(problem) ? DType::i16 : DType::i32;
+    const nb::object index = return_index ? empty_tensor(shape.tokens, index_type, q_.cuda) : nb::object(nb::none());
     Array out[2];
     const ScoreOutputs outputs{result_view(out[0], scores, "out"), result_view(out[1], index, "index"), {}};
     {
@@ -252,6 +253,10 @@ void Request::backward(nb::handle index, nb::handle grad_scores, nb::handle grad
     in[1].read({grad_scores, "grad_scores", Role::tokens, false, true, stream_});
     const TensorView q = result_view(out[0], grad_q, "grad_q");
     const TensorView d = result_view(out[1], grad_d, "grad_d");
+    check_device(in[0], "index");
+    check_device(in[1], "grad_scores");
+    check_device(out[0], "grad_q");
+    check_device(out[1], "grad_d");
     nb::gil_scoped_release unlocked;
     score_backward(request_, in[0].view, in[1].view, q, d);
 }

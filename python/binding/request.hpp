@@ -22,8 +22,9 @@ class Request {
     Request(nb::handle q, nb::handle d, std::string_view pairing, const nb::dict& extras, std::uintptr_t stream,
             nb::handle scratch);
 
-    /// Tensors only: new scores, with `return_index` (scores, index).
-    [[nodiscard]] nb::object evaluate(bool return_index) const;
+    /// Tensors only: new scores, with `return_index` (scores, index). `saved`: the index is only for backward(), and
+    /// has 16 bits where they suffice.
+    [[nodiscard]] nb::object evaluate(bool return_index, bool saved) const;
     /// (shape of the scores, shape of index and similarity, name of the scores' type)
     [[nodiscard]] nb::tuple result() const;
     void score(nb::handle scores, nb::handle index, nb::handle similarity) const;

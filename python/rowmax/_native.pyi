@@ -71,8 +71,10 @@ def unpack_residual(bytes: Any, nbits: int, little: bool, values: Any, /) -> Non
 def plaid_approx_score(
     centroid_scores: Any, codes: Any, doc_lengths: Any, scores: Any, validate: bool, threads: int, /
 ) -> None: ...
-def score_tensors(Q: Any, D: Any, pairing: str, extras: dict[str, Any], return_index: bool, /) -> Any:
-    """New torch tensors: scores, or (scores, index)."""
+def score_tensors(
+    Q: Any, D: Any, pairing: str, extras: dict[str, Any], return_index: bool, saved: bool = False, /
+) -> Any:
+    """New torch tensors: scores, or (scores, index). `saved`: the index is only for backward, of 16 bits where they suffice."""
 
 def score_into(Q: Any, D: Any, pairing: str, extras: dict[str, Any], scores: Any, index: Any, /) -> None: ...
 def use_torch(type: type, capsule: Any, empty: Any, device: Any, dtypes: dict[str, Any], /) -> bool: ...

@@ -19,7 +19,7 @@ from rowmax import _native
 from rowmax._frameworks import NUMBERS, Extras, Framework
 
 _DTYPES = {
-    name: getattr(torch, name) for name in ("float32", "float64", "int8", "uint8", "int32", "int64")
+    name: getattr(torch, name) for name in ("float32", "float64", "int8", "uint8", "int16", "int32", "int64")
 }  # fmt: skip
 _PLAIN = (Tensor, torch.nn.Parameter)
 
@@ -83,11 +83,14 @@ class TorchFramework(Framework):
 
         return _native.Request(_last_contiguous(Q), _last_contiguous(D), pairing, extras, stream, scratch)
 
-    def evaluate(self, Q: Any, D: Any, pairing: str, extras: Extras, return_index: bool = False, out: Any = None) -> Any:
-        """Scores without a gradient."""
+    def evaluate(
+        self, Q: Any, D: Any, pairing: str, extras: Extras, return_index: bool = False, out: Any = None,
+        saved: bool = False,
+    ) -> Any:  # fmt: skip
+        """Scores without a gradient. `saved`: the index is only for gradients(), of 16 bits where they suffice."""
         if _native_tensors and out is None:
             Q, D, extras = _as_read(Q, D, extras)
-            return _native.score_tensors(Q, D, pairing, extras, return_index)
+            return _native.score_tensors(Q, D, pairing, extras, return_index, saved)
         return Framework.score(self, Q, D, pairing, extras, return_index, out)
 
     def score(
@@ -106,7 +109,7 @@ class TorchFramework(Framework):
             from rowmax import _torch_ops
 
             keep = differentiable and backward != "recompute"
-            scores, index = _torch_ops.score(Q, D, pairing, extras, return_index or keep)
+            scores, index = _torch_ops.score(Q, D, pairing, extras, return_index, keep)
             return _torch_ops.deliver(scores, index, return_index, out)
         if differentiable:
             function = _TransformedScore if torch._C._are_functorch_transforms_active() else _Score
@@ -244,6 +247,15 @@ def _differentiable(Q: Tensor, D: Tensor, out: Any) -> bool:
     return wanted
 
 
+def saves_16_bits(D: Tensor, extras: Extras) -> bool:
+    """Whether an index that is kept for the gradient gets 16 bits, as far as shapes tell."""
+    if not (_native_tensors and D.is_cuda) or extras.get("validate"):
+        return False
+    packed = "cu_seqlens_d" in extras or "offsets" in extras
+    longest = extras.get("max_seqlen_d", D.shape[0]) if packed else D.shape[-2]
+    return bool(longest < 65535)
+
+
 def _kept(extras: Extras) -> Extras:
     """Extras for the backward pass: arrays and lists that the caller may change before it runs are copied, tensors
     are watched by autograd."""
@@ -288,7 +300,7 @@ def _forward(
     Q: Tensor, D: Tensor, pairing: str, extras: Extras, return_index: bool, keep: bool
 ) -> tuple[Tensor, Tensor | None]:
     if return_index or keep:
-        return TORCH.evaluate(Q, D, pairing, extras, True)  # type: ignore[no-any-return]
+        return TORCH.evaluate(Q, D, pairing, extras, True, saved=not return_index)  # type: ignore[no-any-return]
     return TORCH.evaluate(Q, D, pairing, extras), None
 
 
@@ -361,7 +373,7 @@ def gradients(
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     """Gradients of sum(grad_scores * scores) for Q and D, only the wanted ones; `index` None: found again."""
     if index is None:
-        _, index = TORCH.evaluate(Q, D, pairing, extras, True)
+        _, index = TORCH.evaluate(Q, D, pairing, extras, True, saved=True)
     grad_q = torch.empty(Q.shape, dtype=Q.dtype, device=Q.device) if for_q else None
     grad_d = torch.empty(D.shape, dtype=D.dtype, device=D.device) if for_d else None
     TORCH.request(Q, D, pairing, extras).backward(index, grad_scores.contiguous(), grad_q, grad_d)

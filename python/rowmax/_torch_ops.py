@@ -19,7 +19,7 @@ from torch import Tensor
 
 from rowmax._frameworks import NUMBERS as _TENSORS
 from rowmax._frameworks import Extras, Framework
-from rowmax._torch import TORCH, gradients, refuse_double_backward
+from rowmax._torch import TORCH, gradients, refuse_double_backward, saves_16_bits
 
 _SCALARS: Extras = {
     "max_seqlen_q": -1, "max_seqlen_d": -1, "normalize": False, "precision": "highest", "validate": None, "threads": 0,
@@ -50,8 +50,11 @@ def _extras(arguments: tuple[Any, ...]) -> Extras:
     return given | {name: value for (name, default), value in scalars if value != default}
 
 
-def score(Q: Tensor, D: Tensor, pairing: str, extras: Extras, want_index: bool) -> tuple[Tensor, Tensor]:
-    scores, index = torch.ops.rowmax.score(Q, D, pairing, *_arguments(extras, Q.device), want_index)
+def score(Q: Tensor, D: Tensor, pairing: str, extras: Extras, return_index: bool, keep: bool) -> tuple[Tensor, Tensor]:
+    """Scores, and the index if it is returned or kept for the gradient; else an empty one."""
+    narrow = keep and not return_index and saves_16_bits(D, extras)
+    arguments = _arguments(extras, Q.device)
+    scores, index = torch.ops.rowmax.score(Q, D, pairing, *arguments, return_index or keep, narrow)
     return scores, index
 
 
@@ -89,8 +92,8 @@ def deliver(first: Tensor, second: Tensor, both: bool, out: Any) -> Any:
 
 
 def _score(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
-    *arguments, want_index = rest
-    result = TORCH.evaluate(Q, D, pairing, _extras(tuple(arguments)), want_index)
+    *arguments, want_index, narrow = rest
+    result = TORCH.evaluate(Q, D, pairing, _extras(tuple(arguments)), want_index, saved=narrow)
     return result if want_index else (result, Q.new_empty(0, dtype=torch.int32))
 
 
@@ -143,11 +146,12 @@ def _query_length(Q: Tensor, extras: Extras) -> Any:
 
 
 def _score_fake(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
-    *arguments, want_index = rest
+    *arguments, want_index, narrow = rest
     extras = _extras(tuple(arguments))
     shape = _score_shape(Q, D, pairing, extras)
     index_shape = [*shape, _query_length(Q, extras)] if want_index else [0]
-    return Q.new_empty(shape, dtype=_score_dtype(Q)), Q.new_empty(index_shape, dtype=torch.int32)
+    index_dtype = torch.int16 if narrow else torch.int32
+    return Q.new_empty(shape, dtype=_score_dtype(Q)), Q.new_empty(index_shape, dtype=index_dtype)
 
 
 def _backward_fake(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
@@ -178,7 +182,7 @@ def _grid_fake(index: Tensor, n: int, validate: bool) -> tuple[Tensor, Tensor]:
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    Q, D, pairing, *arguments, want_index = inputs
+    Q, D, pairing, *arguments, want_index, _ = inputs
     tensors, scalars = arguments[: len(_TENSORS)], arguments[len(_TENSORS) :]
     ctx.save_for_backward(Q, D, output[1] if want_index else None, *tensors)
     ctx.pairing, ctx.scalars = pairing, scalars
@@ -190,7 +194,7 @@ def _differentiate(ctx: Any, grad_scores: Tensor, _: Any) -> tuple[Any, ...]:
     call = (Q, D, ctx.pairing, *tensors, *ctx.scalars)
     for_q, for_d = ctx.needs_input_grad[:2]
     grad_q, grad_d = torch.ops.rowmax.score_backward(*call, index, grad_scores, for_q, for_d)
-    return grad_q if for_q else None, grad_d if for_d else None, *[None] * (len(call) - 1)
+    return grad_q if for_q else None, grad_d if for_d else None, *[None] * len(call)
 
 
 def _register(name: str, schema: str, implementation: Any, fake: Any) -> None:
@@ -200,7 +204,7 @@ def _register(name: str, schema: str, implementation: Any, fake: Any) -> None:
     torch.library.register_fake(f"rowmax::{name}", fake)
 
 
-_register("score", f"({_SCHEMA}, bool want_index) -> (Tensor, Tensor)", _score, _score_fake)
+_register("score", f"({_SCHEMA}, bool want_index, bool narrow) -> (Tensor, Tensor)", _score, _score_fake)
 _register(
     "score_backward",
     f"({_SCHEMA}, Tensor? index, Tensor grad_scores, bool for_q, bool for_d) -> (Tensor, Tensor)",

@@ -79,15 +79,17 @@ void run_topk(const Problem& problem, const core::Kernel& row, std::int64_t k, s
     write_hits(best, static_cast<Score*>(out.scores), out.index);
 }
 
-// Scratch memory for a call on a device, where the caller hands it out.
-void place_workspace(core::Params& params, const core::Kernel& row, const core::Outputs& outputs,
+// Scratch memory for a call on a device, where the caller hands it out. `workspace`: how much of it, null for none.
+template <class Results>
+void place_workspace(core::Params& params, std::string_view name,
+                     std::size_t (*workspace)(const core::Params&, const Results&), const Results& results,
                      const Device& device) {
-    if (row.workspace == nullptr || device.allocate == nullptr) return;
-    const std::size_t bytes = row.workspace(params, outputs);
+    if (workspace == nullptr || device.allocate == nullptr) return;
+    const std::size_t bytes = workspace(params, results);
     if (bytes == 0) return;
     params.place.workspace = device.allocate(device.context, bytes);
     if (params.place.workspace != nullptr) return;
-    throw Error(ErrorCode::out_of_memory, fmt::format("no {} bytes of scratch memory for {}", bytes, row.name));
+    throw Error(ErrorCode::out_of_memory, fmt::format("no {} bytes of scratch memory for {}", bytes, name));
 }
 
 /// Scratch memory of a top-k on a device: lists, the scores of a chunk, and what the row needs besides.
@@ -182,7 +184,7 @@ void core::score(Problem& problem, const ScoreRequest& request, const ScoreOutpu
     problem.params.wants_index = raw.index != nullptr;
     if (problem.params.pairs.count == 0) return;
     const core::Kernel& row = core::choose(problem.params, request.options.kernel);
-    place_workspace(problem.params, row, raw, request.options.device);
+    place_workspace(problem.params, row.name, row.workspace, raw, request.options.device);
     row.score(problem.params, raw);
 }
 
@@ -199,7 +201,9 @@ void score_backward(const ScoreRequest& request, const TensorView& index, const 
     core::check_disjoint(written, request);
     core::check_disjoint(written, read);
     problem.params.backward = true;
-    core::choose(problem.params, request.options.kernel).backward(problem.params, raw);
+    const core::Kernel& row = core::choose(problem.params, request.options.kernel);
+    place_workspace(problem.params, row.name, row.backward_workspace, raw, request.options.device);
+    row.backward(problem.params, raw);
 }
 
 void topk(const TokenSet& q, const TokenSet& d, std::int64_t k, std::int64_t chunk, const Options& options,

@@ -136,12 +136,18 @@ struct Params {
     const Compressed* compressed = nullptr;  ///< null: tokens are numbers as they are
 };
 
+/// In an index of 16 bits: no token won.
+inline constexpr std::uint16_t no_token_narrow = 65535;
+
 /// Contiguous results. index and similarity are [pairs, q.max_length]; null when not wanted.
 /// Scores and similarities are double for f64 tokens, else float.
 struct Outputs {
     void* scores = nullptr;
     std::int32_t* index = nullptr;
     void* similarity = nullptr;
+    bool narrow = false;  ///< index has elements of 16 bits: what a backward pass on a device saves
+
+    constexpr void write_index(std::int64_t at, std::int32_t token) const;
 };
 
 /// Inputs and results of the backward pass. Gradients are contiguous, in the tokens' type, one row per
@@ -151,6 +157,7 @@ struct Gradients {
     const void* scores = nullptr;         ///< [pairs], double for f64 tokens, else float
     void* q = nullptr;
     void* d = nullptr;
+    bool narrow = false;  ///< index has elements of 16 bits
 };
 
 namespace detail {
@@ -171,6 +178,14 @@ constexpr std::int64_t clamp(std::int64_t value, std::int64_t low, std::int64_t 
 }
 
 }  // namespace detail
+
+constexpr void Outputs::write_index(std::int64_t at, std::int32_t token) const {
+    if (narrow) {
+        static_cast<std::uint16_t*>(static_cast<void*>(index))[at] = static_cast<std::uint16_t>(token);
+    } else {
+        index[at] = token;
+    }
+}
 
 // Offsets that lie (validate off) are clamped to the storage: never a read out of bounds.
 constexpr Segment Segments::at(std::int64_t item) const {

@@ -26,6 +26,10 @@ Problem make_problem(const ScoreRequest& request);
 /// rowmax::score() for callers that have made the problem of the request, to learn the shapes of its results.
 void score(Problem& problem, const ScoreRequest& request, const ScoreOutputs& outputs);
 
+/// Whether score() can write the winning tokens as 16 bits (65535: none), and score_backward() read them: on devices,
+/// where documents have fewer than 65535 tokens.
+bool index_fits_16_bits(const Problem& problem);
+
 /// Checks that result views fit the problem and returns their raw form.
 Outputs check_outputs(const Problem& problem, const ScoreOutputs& outputs);
 Gradients check_gradients(const Problem& problem, const ScoreRequest& request, const TensorView& index,

@@ -22,6 +22,8 @@ struct Kernel {
     void (*backward)(const Params&, const Gradients&);  ///< null: the row has none
     /// Bytes of scratch memory that `score` finds at Place::workspace; null: none.
     std::size_t (*workspace)(const Params&, const Outputs&) = nullptr;
+    /// The same of `backward`.
+    std::size_t (*backward_workspace)(const Params&, const Gradients&) = nullptr;
 };
 
 std::span<const Kernel> cpu_kernels();

@@ -24,6 +24,20 @@ void check_index_values(const Params& params, const std::int32_t* index) {
     }
 }
 
+// 16 bits hold the index of a call on a device whose documents are short enough.
+bool narrow(const Problem& problem, const TensorView& index) {
+    if (index.dtype != DType::i16 || !problem.copies.on_device) return false;
+    if (index_fits_16_bits(problem)) return true;
+    throw Error(
+        ErrorCode::invalid_type,
+        fmt::format("index must be int32: int16 holds winning tokens of documents of fewer than {} tokens, got {}",
+                    no_token_narrow, problem.params.d.max_length));
+}
+
+DType index_type(bool narrow) {
+    return narrow ? DType::i16 : DType::i32;
+}
+
 void* gradient_of(const TensorView& gradient, const TensorView& tokens, std::string_view name) {
     if (!gradient.given()) return nullptr;
     const std::vector<std::int64_t> shape(tokens.shape.begin(), tokens.shape.begin() + tokens.ndim);
@@ -32,12 +46,17 @@ void* gradient_of(const TensorView& gradient, const TensorView& tokens, std::str
 
 }  // namespace
 
+bool index_fits_16_bits(const Problem& problem) {
+    return problem.copies.on_device && problem.params.d.max_length < no_token_narrow;
+}
+
 Outputs check_outputs(const Problem& problem, const ScoreOutputs& outputs) {
     Outputs raw;
     raw.scores = checked_output(outputs.scores, problem.shape.dtype, problem.shape.scores, "out");
     if (outputs.index.given()) {
-        raw.index =
-            static_cast<std::int32_t*>(checked_output(outputs.index, DType::i32, problem.shape.tokens, "index"));
+        raw.narrow = narrow(problem, outputs.index);
+        raw.index = static_cast<std::int32_t*>(
+            checked_output(outputs.index, index_type(raw.narrow), problem.shape.tokens, "index"));
     }
     if (outputs.similarity.given()) {
         raw.similarity = checked_output(outputs.similarity, problem.shape.dtype, problem.shape.tokens, "similarity");
@@ -48,7 +67,9 @@ Outputs check_outputs(const Problem& problem, const ScoreOutputs& outputs) {
 Gradients check_gradients(const Problem& problem, const ScoreRequest& request, const TensorView& index,
                           const TensorView& grad_scores, const TensorView& grad_q, const TensorView& grad_d) {
     Gradients raw;
-    raw.index = static_cast<const std::int32_t*>(checked_output(index, DType::i32, problem.shape.tokens, "index"));
+    raw.narrow = narrow(problem, index);
+    raw.index =
+        static_cast<const std::int32_t*>(checked_output(index, index_type(raw.narrow), problem.shape.tokens, "index"));
     if (validates(request.options) && !problem.copies.on_device) check_index_values(problem.params, raw.index);
     raw.scores = checked_output(grad_scores, problem.shape.dtype, problem.shape.scores, "grad_scores");
     raw.q = gradient_of(grad_q, request.q.tokens, "grad_q");

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "cuda/backward.hpp"
+#include "cuda/kernel_launch.hpp"
 #include "cuda/kernels/arguments.hpp"
 #include "cuda/kernels/kernel_sets.hpp"
 #include "cuda/kernels/topk_arguments.hpp"
@@ -98,28 +100,6 @@ void place_workspace(const core::Params& params, Plan& plan, std::byte* memory) 
     plan.group_sums = reinterpret_cast<float*>(memory);
     plan.part_maxima = reinterpret_cast<float*>(memory);
     plan.part_index = reinterpret_cast<std::int32_t*>(memory) + part_values(params, plan);
-}
-
-struct LaunchShape {
-    std::int64_t grid = 1;
-    int threads = 1;
-    int shared_bytes = 0;
-    bool early = false;  ///< may start while the kernel before it finishes: it does wait_for_earlier_kernels() itself
-};
-
-void launch(const void* function, const LaunchShape& shape, const core::Place& place, const void* arguments) {
-    void* parameters[] = {const_cast<void*>(arguments)};
-    cudaLaunchAttribute early{};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(shape.grid));
-    config.blockDim = dim3(static_cast<unsigned>(shape.threads));
-    config.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
-    config.stream = static_cast<cudaStream_t>(place.stream);
-    config.attrs = &early;
-    config.numAttrs = shape.early ? 1 : 0;
-    check(cudaLaunchKernelExC(&config, function, parameters), "launch");
 }
 
 void second_pass(const Arguments& call) {
@@ -261,6 +241,7 @@ void load_kernels(const DeviceInfo& info) {
     load(second_pass_kernels.add_groups, 0);
     load(second_pass_kernels.join_parts, 0);
     load(merge_chunk_kernel, 0);
+    load_backward_kernels();
     if (info.capability != 90) return;
     for (const KernelSet& set : tiled_sets()) {
         for (int i = 0; i < set.count; ++i) load(set.entries[i].function, info.shared_bytes);

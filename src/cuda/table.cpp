@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/registry.hpp"
+#include "cuda/backward.hpp"
 #include "cuda/device.hpp"
 #include "cuda/kernels/kernel_sets.hpp"
 #include "cuda/launch.hpp"
@@ -106,6 +107,22 @@ std::size_t scratch(const core::Params& params, const core::Outputs& outputs) {
     return workspace(set_of(Entries), params, outputs);
 }
 
+const BackwardKernels& backward_of(TokenType type) {
+    switch (type) {
+        case TokenType::f16: return backward_f16;
+        case TokenType::bf16: return backward_bf16;
+        case TokenType::f32:
+        case TokenType::tf32: break;
+    }
+    return backward_f32;
+}
+
+/// Gradients are those of the winning tokens, whichever kernel found them.
+template <const auto& Entries>
+void back(const core::Params& params, const core::Gradients& gradients) {
+    backward(backward_of(Entries[0].type), params, gradients);
+}
+
 template <const auto& Entries>
 constexpr Kernel few(std::string_view name) {
     return {name,
@@ -114,8 +131,9 @@ constexpr Kernel few(std::string_view name) {
             &missing<90, true>,
             &refuse_few<Entries>,
             &tiled<Entries>,
-            nullptr,
-            &scratch<Entries>};
+            &back<Entries>,
+            &scratch<Entries>,
+            &backward_workspace};
 }
 
 template <const auto& Entries>
@@ -126,8 +144,9 @@ constexpr Kernel many(std::string_view name) {
             &missing<90, true>,
             &refuse_many<Entries>,
             &tiled<Entries>,
-            nullptr,
-            &scratch<Entries>};
+            &back<Entries>,
+            &scratch<Entries>,
+            &backward_workspace};
 }
 
 template <const auto& Entries>
@@ -138,8 +157,9 @@ constexpr Kernel wide(std::string_view name) {
             &missing<90, true>,
             &refuse_wide<Entries>,
             &tiled<Entries>,
-            nullptr,
-            &scratch<Entries>};
+            &back<Entries>,
+            &scratch<Entries>,
+            &backward_workspace};
 }
 
 template <const auto& Entries>
@@ -150,14 +170,15 @@ constexpr Kernel split(std::string_view name) {
             &missing<90, true>,
             &refuse_split<Entries>,
             &tiled<Entries>,
-            nullptr,
-            &scratch<Entries>};
+            &back<Entries>,
+            &scratch<Entries>,
+            &backward_workspace};
 }
 
 template <const auto& Entries>
 constexpr Kernel portable(std::string_view name, std::string_view description) {
-    return {name,          "cuda",  description,      &missing<80, false>, &refuse_portable<Entries>,
-            &any<Entries>, nullptr, &scratch<Entries>};
+    return {name,          "cuda",         description,       &missing<80, false>, &refuse_portable<Entries>,
+            &any<Entries>, &back<Entries>, &scratch<Entries>, &backward_workspace};
 }
 
 constexpr Kernel rows[] = {

@@ -109,7 +109,7 @@ def peak_of(call, *inputs):
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_without_gradients_no_index_is_allocated(mode):
     q, d = tokens(64, 32, 128).requires_grad_(), tokens(500, 60, 128, seed=1)
-    index_bytes = 4 * 64 * 500 * 32
+    index_bytes = 2 * 64 * 500 * 32
     rowmax.maxsim(q.detach(), d)
     assert peak_of(rowmax.maxsim, q, d) >= index_bytes  # what backward would need
     with mode():
@@ -124,20 +124,6 @@ def test_memory_is_the_scores_and_little_more():
         rowmax.maxsim(q, d)
         scratch = 4 * nq * nd * -(-lq // 16)
         assert peak_of(rowmax.maxsim, q, d) <= 4 * nq * nd + scratch + 1024
-
-
-def test_backward_says_what_is_missing_or_works():
-    q, d = tokens(2, 3, 64).requires_grad_(), tokens(4, 5, 64, seed=1)
-    scores = rowmax.maxsim(q, d)
-    assert scores.requires_grad
-    try:
-        scores.sum().backward()
-    except NotImplementedError as error:
-        assert "backward" in str(error)
-    else:
-        wanted = q.detach().cpu().requires_grad_()
-        rowmax.maxsim(wanted, d.cpu()).sum().backward()
-        torch.testing.assert_close(q.grad.cpu(), wanted.grad)
 
 
 # What is captured reads its inputs and writes its results again on every replay.
@@ -222,7 +208,7 @@ def test_operators_pass_opcheck():
     q, d = tokens(3, 4, 64), tokens(2, 5, 64, seed=1)
     arguments = (q, d, "cross", *_torch_ops._arguments({"d_mask": torch.ones(2, 5, device="cuda")}))
     for want_index in (True, False):
-        torch.library.opcheck(torch.ops.rowmax.score.default, (*arguments, want_index))
+        torch.library.opcheck(torch.ops.rowmax.score.default, (*arguments, want_index, False))
     torch.library.opcheck(torch.ops.rowmax.topk.default, (*arguments, 2, 0))
 
 

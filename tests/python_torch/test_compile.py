@@ -117,7 +117,7 @@ def operator_arguments(q, d, extras=None):
 def test_opcheck_score(dtype, want_index, grad):
     q, d = tensors((3, 4, 6), (2, 5, 6), dtype=dtype)
     arguments = operator_arguments(q.detach().requires_grad_(grad), d.detach(), {"d_mask": torch.ones(2, 5)})
-    opcheck(torch.ops.rowmax.score.default, (*arguments, want_index))
+    opcheck(torch.ops.rowmax.score.default, (*arguments, want_index, False))
 
 
 def test_opcheck_the_others():
@@ -134,7 +134,7 @@ def test_opcheck_the_others():
 def test_opcheck_packed():
     q, d = tensors((7, 6), (9, 6))
     extras = {"cu_seqlens_q": torch.tensor([0, 3, 3, 7]), "cu_seqlens_d": torch.tensor([0, 4, 5, 9]), "max_seqlen_q": 4}
-    opcheck(torch.ops.rowmax.score.default, (*operator_arguments(q, d, extras), True))
+    opcheck(torch.ops.rowmax.score.default, (*operator_arguments(q, d, extras), True, False))
 
 
 @pytest.mark.parametrize("compiled", [False, True])

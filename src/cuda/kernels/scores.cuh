@@ -41,7 +41,7 @@ __device__ __forceinline__ void write_row(const Arguments& call, const Unit& uni
     }
     const bool counts = place.kept() && seen;
     if constexpr (Indexed) {
-        if (call.outputs.index != nullptr) call.outputs.index[at] = counts ? maximum.token : -1;
+        if (call.outputs.index != nullptr) call.outputs.write_index(at, counts ? maximum.token : -1);
     }
     if (call.outputs.similarity != nullptr) {
         static_cast<float*>(call.outputs.similarity)[at] = counts ? maximum.value : 0.0F;

@@ -62,6 +62,18 @@ __device__ __forceinline__ void widen(const uint4& piece, float (&to)[elements_o
     }
 }
 
+/// Two numbers, each rounded to a 16-bit type.
+template <TokenType Type>
+__device__ __forceinline__ std::uint32_t narrow_two(float low, float high) {
+    if constexpr (Type == TokenType::bf16) {
+        return __bfloat16_as_ushort(__float2bfloat16_rn(low)) |
+               (static_cast<std::uint32_t>(__bfloat16_as_ushort(__float2bfloat16_rn(high))) << 16);
+    } else {
+        return __half_as_ushort(__float2half_rn(low)) |
+               (static_cast<std::uint32_t>(__half_as_ushort(__float2half_rn(high))) << 16);
+    }
+}
+
 /// The inverse of widen; exact for values that the type holds.
 template <TokenType Type>
 __device__ __forceinline__ uint4 narrow(const float (&from)[elements_of_piece<Type>]) {
@@ -70,12 +82,8 @@ __device__ __forceinline__ uint4 narrow(const float (&from)[elements_of_piece<Ty
     for (int i = 0; i < 4; ++i) {
         if constexpr (bytes_of(Type) == 4) {
             words[i] = __float_as_uint(from[i]);
-        } else if constexpr (Type == TokenType::bf16) {
-            words[i] = __bfloat16_as_ushort(__float2bfloat16_rn(from[2 * i])) |
-                       (static_cast<std::uint32_t>(__bfloat16_as_ushort(__float2bfloat16_rn(from[2 * i + 1]))) << 16);
         } else {
-            words[i] = __half_as_ushort(__float2half_rn(from[2 * i])) |
-                       (static_cast<std::uint32_t>(__half_as_ushort(__float2half_rn(from[2 * i + 1]))) << 16);
+            words[i] = narrow_two<Type>(from[2 * i], from[2 * i + 1]);
         }
     }
     return make_uint4(words[0], words[1], words[2], words[3]);

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""Times training steps, forward and backward, of every implementation: the table of training shapes, and the batch ladder of
+ColPali pages.
+
+A step gives gradients of the scores' weighted sum for queries and documents. `extra_mib` counts what it allocates at
+most, gradients included. `cosine` compares the gradients with those of float64 winners; `same_bits`: two steps gave
+the same.
+"""
+
+import argparse
+import os
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from report import Report, failure, parser
+from timing import ceilings, eager, extra_mib, replayed
+
+from cases import unit
+
+Step = Callable[[], tuple[torch.Tensor, torch.Tensor]]
+
+
+@dataclass(frozen=True)
+class Shape:
+    name: str
+    queries: int
+    documents: int  # of each query where candidates are its own
+    lq: int
+    ld: int
+    own: bool = False
+
+
+TABLE = (
+    Shape("train-32", 32, 32, 32, 300),
+    Shape("train-128", 128, 128, 32, 180),
+    Shape("train-256", 256, 256, 32, 180),
+    Shape("train-128-1024", 128, 128, 128, 1024),
+    Shape("colpali-64", 64, 64, 1024, 1024),
+    Shape("colpali-128", 128, 128, 1024, 1024),
+    Shape("kd-256x16", 256, 16, 32, 1030, own=True),
+)
+LADDER = tuple(Shape(f"ladder-{n}", n, n, 1024, 1024) for n in (8, 16, 32, 64, 128, 256))
+
+
+class Inputs:
+    def __init__(self, shape: Shape, dtype: torch.dtype) -> None:
+        torch.manual_seed(1)
+        documents = (shape.queries, shape.documents) if shape.own else (shape.documents,)
+        self.shape = shape
+        self.Q = unit(shape.queries, shape.lq, 128, dtype=dtype).requires_grad_()
+        self.D = unit(*documents, shape.ld, 128, dtype=dtype).requires_grad_()
+        self.weight = torch.randn(shape.queries, shape.documents, device="cuda")
+
+    def floor_ms(self, gemm_tflops: float, copy_tbps: float) -> float:
+        """Of the forward pass' products, or of reading everything twice and writing it once."""
+        flop = 2 * self.shape.queries * self.shape.documents * self.shape.lq * self.shape.ld * 128
+        size = 3 * self.Q.element_size() * (self.Q.numel() + self.D.numel())
+        return max(flop / gemm_tflops / 1e9, size / copy_tbps / 1e9)
+
+    def step(self, score: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> Step:
+        def run() -> tuple[torch.Tensor, torch.Tensor]:
+            scores = score(self.Q, self.D)
+            return torch.autograd.grad(scores, (self.Q, self.D), self.weight.to(scores.dtype))
+
+        return run
+
+    def exact(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Gradients of float64 winners, document by document, in float64."""
+        Q, D = self.Q.detach().double(), self.D.detach().double()
+        grad_q, grad_d = torch.zeros_like(Q), torch.zeros_like(D)
+        if self.shape.own:
+            for k in range(self.shape.documents):
+                token = torch.einsum("bqd,bld->bql", Q, D[:, k]).argmax(-1)[..., None].expand_as(Q)
+                weight = self.weight[:, k, None, None].double()
+                grad_q += weight * D[:, k].gather(1, token)
+                grad_d[:, k].scatter_add_(1, token, weight * Q)
+            return grad_q, grad_d
+        for j in range(self.shape.documents):
+            token = (Q @ D[j].T).argmax(-1)
+            weight = self.weight[:, j, None, None].double()
+            grad_q += weight * D[j][token]
+            grad_d[j].index_add_(0, token.flatten(), (weight * Q).flatten(0, 1))
+        return grad_q, grad_d
+
+
+def torch_score(own: bool) -> Callable:
+    equation = "bqd,bkld->bkql" if own else "bqd,nld->bnql"
+    return lambda Q, D: torch.einsum(equation, Q, D).max(-1).values.float().sum(-1)
+
+
+def rowmax_score(own: bool, **options: object) -> Callable:
+    import rowmax
+
+    return lambda Q, D: rowmax.maxsim(Q, D, **options)
+
+
+def fm_score(own: bool, path: str) -> Callable:
+    import flash_maxsim as fm
+
+    def score(Q: torch.Tensor, D: torch.Tensor) -> torch.Tensor:
+        os.environ["FLASH_BWD_PATH"] = path
+        return fm.flash_maxsim_batched_train(Q, D, shared_docs=not own)
+
+    return score
+
+
+def lik_score(own: bool, backward: str) -> Callable:
+    import late_interaction_kernels as lik
+
+    return lambda Q, D: lik.maxsim(Q, D, backward=backward)
+
+
+IMPLEMENTATIONS: dict[str, Callable[[bool], Callable]] = {
+    "rowmax": rowmax_score,
+    "torch": torch_score,
+    "fm": lambda own: fm_score(own, "auto"),
+    "fm-invgrid": lambda own: fm_score(own, "invgrid"),
+    "lik-unified": lambda own: lik_score(own, "unified"),
+    "lik-lowmem": lambda own: lik_score(own, "lowmem"),
+}
+
+
+def arguments() -> argparse.Namespace:
+    made = parser(__doc__)
+    made.add_argument("--impl", nargs="*", default=list(IMPLEMENTATIONS))
+    made.add_argument("--case", nargs="*", default=[shape.name for shape in TABLE + LADDER])
+    made.add_argument("--dtype", nargs="*", default=["float16"])
+    made.add_argument("--seconds", type=float, default=1e9, help="begin nothing after so many")
+    return made.parse_args()
+
+
+def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
+    return round(torch.nn.functional.cosine_similarity(a.double().flatten(), b.flatten(), dim=0).item(), 7)
+
+
+def measure(name: str, inputs: Inputs, truth: tuple[torch.Tensor, torch.Tensor] | None) -> dict:
+    score = IMPLEMENTATIONS[name](inputs.shape.own)
+    step = inputs.step(score)
+    repeats = 25 if inputs.shape.lq < 1024 else 10
+    step()
+    result: dict = {"extra_mib": extra_mib(step)}
+    if truth is not None:
+        first, second = step(), step()
+        result["cosine"] = [cosine(a, b) for a, b in zip(first, truth, strict=True)]
+        result["same_bits"] = all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+        del first, second
+    result["eager"] = eager(step, repeats)
+    result["forward"] = eager(lambda: score(inputs.Q, inputs.D), repeats)
+    try:
+        result |= {"timing": "graph", **replayed(step, 4 if inputs.shape.lq < 1024 else 1, repeats)}
+    except Exception:  # an implementation that cannot be captured
+        result |= {"timing": "eager", **result["eager"]}
+    return result
+
+
+def measure_case(name: str, inputs: Inputs, truth: tuple[torch.Tensor, torch.Tensor] | None) -> dict:
+    try:
+        return measure(name, inputs, truth)
+    except Exception as error:
+        if name.startswith("rowmax"):
+            traceback.print_exc()
+        return {"failed": failure(error)}
+
+
+def main() -> None:
+    args = arguments()
+    start = time.perf_counter()
+    limits = ceilings(rounds=10)
+    report = Report(args, **limits)
+    out_of_memory: set[str] = set()
+    for dtype in args.dtype:
+        for shape in (shape for shape in TABLE + LADDER if shape.name in args.case):
+            inputs = Inputs(shape, getattr(torch, dtype))
+            truth = inputs.exact() if shape in TABLE else None
+            floor = inputs.floor_ms(limits[f"{dtype}_tflops"], limits["copy_tbps"])
+            for name in args.impl:
+                if time.perf_counter() - start > args.seconds or name in out_of_memory:
+                    continue
+                line = {"case": shape.name, "impl": name, "dtype": dtype, "floor_ms": round(floor, 5)}
+                show(report.add(**line, **measure_case(name, inputs, truth)))
+                torch.cuda.empty_cache()
+                if shape in LADDER and "OutOfMemory" in report.lines[-1].get("failed", ""):
+                    out_of_memory.add(name)
+            del inputs, truth
+            torch.cuda.empty_cache()
+
+
+def show(line: dict) -> None:
+    head = f"{line['case']:15} {line['impl']:12} {line['dtype']:8}"
+    if "failed" in line:
+        print(f"{head} {line['failed'][:100]}", flush=True)
+        return
+    print(
+        f"{head} {line['timing']} {line['median_ms']:9.4f} floor {line['floor_ms']:7.4f} eager {line['eager']['median_ms']:9.4f} "
+        f"forward {line['forward']['median_ms']:9.4f} +{line['extra_mib']:9.2f} MiB {line.get('cosine', '')} "
+        f"{'' if line.get('same_bits', True) else 'DIFFERENT BITS'}",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    main()
