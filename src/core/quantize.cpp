@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "core/bit_fields.hpp"
 #include "core/element.hpp"
 #include "core/float8.hpp"
 #include "core/float_mode.hpp"
@@ -37,18 +38,28 @@ void check_tokens(const TensorView& tokens) {
                 fmt::format("X {}: tokens have 2 to 4 dimensions, the last one d", tokens.shape_text()));
 }
 
-template <class Value>
-bool finite(const Value* row, std::int64_t dim) {
-    bool all = true;
-    for (std::int64_t k = 0; k < dim; ++k) all &= std::fabs(row[k]) <= std::numeric_limits<Value>::max();
-    return all;
-}
-
+/// The largest magnitude of a row; NaN where it holds a NaN or an infinity. Eight at a time, which a compiler turns
+/// into vectors.
 template <class Value>
 Value largest(const Value* row, std::int64_t dim) {
-    Value most = 0;
-    for (std::int64_t k = 0; k < dim; ++k) most = std::max(most, std::fabs(row[k]));
-    return most;
+    constexpr int lanes = 8;
+    Value most[lanes] = {};
+    Value odd[lanes] = {};  // x * 0 is 0, or NaN where x is not finite
+    const auto add = [&](int lane, Value x) {
+        const Value magnitude = std::fabs(x);
+        most[lane] = magnitude > most[lane] ? magnitude : most[lane];
+        odd[lane] += x * 0;
+    };
+    std::int64_t k = 0;
+    for (; k + lanes <= dim; k += lanes) {
+        for (int lane = 0; lane < lanes; ++lane) add(lane, row[k + lane]);
+    }
+    for (int lane = 0; k < dim; ++k, ++lane) add(lane, row[k]);
+    for (int lane = 1; lane < lanes; ++lane) {
+        most[0] = std::max(most[0], most[lane]);
+        odd[0] += odd[lane];
+    }
+    return most[0] + odd[0];
 }
 
 /// To the nearest whole number, the even one of two, for |x| below 2^22: adding a number whose last bit counts ones
@@ -69,7 +80,9 @@ struct Int8 {
     static constexpr int most = 127;
     template <class Value>
     static Code code(Value x) {
-        return static_cast<Code>(std::clamp(round_even(x), Value{-127}, Value{127}));
+        const Value whole = round_even(x);
+        const Value low = whole < -127 ? Value{-127} : whole;
+        return static_cast<Code>(static_cast<int>(low > 127 ? Value{127} : low));
     }
 };
 
@@ -89,14 +102,12 @@ float scale_of(const core::TokenRows& rows, std::int64_t first, std::int64_t cou
         return core::row_as<Value>(rows.at(first + i), rows.dtype(), dim, scratch);
     };
     Value most = 0;
-    bool ordinary = true;
     for (std::int64_t i = 0; i < count; ++i) {
-        const Value* values = row(i);
-        ordinary = ordinary && finite(values, dim);
-        most = std::max(most, largest(values, dim));
+        const Value here = largest(row(i), dim);
+        most = most >= here || most != most ? most : here;
     }
     const auto scale = static_cast<float>(most / Value{Kind::most});
-    return ordinary && std::isfinite(scale) ? scale : std::numeric_limits<float>::quiet_NaN();
+    return std::isfinite(scale) ? scale : std::numeric_limits<float>::quiet_NaN();
 }
 
 template <class Kind, class Value>
@@ -108,8 +119,9 @@ void write_codes(const core::TokenRows& rows, std::int64_t first, std::int64_t c
         return;
     }
     for (std::int64_t i = 0; i < count; ++i, codes += dim) {
-        const Value* row = core::row_as<Value>(rows.at(first + i), rows.dtype(), dim, scratch);
-        for (std::int64_t k = 0; k < dim; ++k) codes[k] = Kind::code(row[k] / Value{scale});
+        const Value* __restrict row = core::row_as<Value>(rows.at(first + i), rows.dtype(), dim, scratch);
+        typename Kind::Code* __restrict to = codes;
+        for (std::int64_t k = 0; k < dim; ++k) to[k] = Kind::code(row[k] / Value{scale});
     }
 }
 
@@ -179,6 +191,18 @@ class Quantizer {
     float* scale_ = nullptr;
 };
 
+/// Up to eight signs as a byte.
+template <class Value>
+std::uint8_t signs_of(const Value* row, std::int64_t count, bool big) {
+    unsigned bits = 0;
+    if (count == 8) {
+        for (int i = 0; i < 8; ++i) bits |= (row[i] > 0 ? 1U : 0U) << i;
+    } else {
+        for (std::int64_t i = 0; i < count; ++i) bits |= (row[i] > 0 ? 1U : 0U) << i;
+    }
+    return big ? core::reversed(static_cast<std::uint8_t>(bits)) : static_cast<std::uint8_t>(bits);
+}
+
 std::size_t dimensions(const TensorView& tokens, int fewer) {
     return static_cast<std::size_t>(std::max(tokens.ndim - fewer, 0));
 }
@@ -222,11 +246,9 @@ void sign_bits(const TensorView& tokens, bool big, const TensorView& bits, int t
         for_groups<Value>(rows, rows.count(), 1, threads, [&](std::int64_t first, std::int64_t last, Value* scratch) {
             for (std::int64_t r = first; r < last; ++r) {
                 const Value* row = core::row_as<Value>(rows.at(r), rows.dtype(), rows.dim(), scratch);
-                std::uint8_t* byte = to + r * bytes;
-                std::fill_n(byte, bytes, std::uint8_t{0});
-                for (std::int64_t k = 0; k < rows.dim(); ++k) {
-                    const std::int64_t place = big ? 7 - k % 8 : k % 8;
-                    byte[k / 8] = static_cast<std::uint8_t>(byte[k / 8] | (row[k] > 0 ? 1U : 0U) << place);
+                for (std::int64_t b = 0; b < bytes; ++b) {
+                    const std::int64_t count = std::min<std::int64_t>(8, rows.dim() - 8 * b);
+                    to[r * bytes + b] = signs_of(row + 8 * b, count, big);
                 }
             }
         });

@@ -63,6 +63,8 @@ constexpr TileOps make_ops(const CodeOps& codes, const CodeOps& bits) {
     ops.fold_few_bf16 = &fold_few<Bf16Rows<FewF32, FewHalf>, most_few_rows(F32::lanes)>;
     ops.widen_f16 = &widen_f16<Half>;
     ops.widen_bf16 = &widen_bf16<Half>;
+    ops.widen_f8 = &widen_f8<Half>;
+    ops.add_weights = &add_weights;
     ops.codes = codes;
     ops.bits = bits;
     return ops;

@@ -19,7 +19,8 @@ class ResidualRows {
     void decode(const TileOps& ops, const std::byte* residual, std::int64_t at, float* to) const;
 
   private:
-    void read_centroid(const TileOps& ops, std::int64_t at, float* to) const;
+    /// The centroid where it lies, or widened to `to`.
+    const float* read_centroid(const TileOps& ops, std::int64_t at, float* to) const;
 
     const core::Residual* residual_ = nullptr;
     std::int64_t dim_ = 0;

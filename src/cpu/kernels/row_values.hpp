@@ -8,7 +8,6 @@
 #include <limits>
 #include <type_traits>
 
-#include "core/float8.hpp"
 #include "core/half.hpp"
 #include "core/params.hpp"
 #include "cpu/kernels/tile_ops.hpp"
@@ -64,17 +63,13 @@ inline std::int64_t panel_height(const TileOps& ops, const core::Params& params)
     return steps_of(ops, params) + (code_ops_of(ops, params) != nullptr ? 1 : 0);
 }
 
-inline void widen_f8(const std::byte* row, float* to, std::int64_t dim) {
-    for (std::int64_t k = 0; k < dim; ++k) to[k] = core::float8_values[std::to_integer<std::size_t>(row[k])];
-}
-
 /// A document row of the tokens' type as a row of Values: itself, or its widened copy in `scratch`.
 inline const std::byte* widened(const TileOps& ops, DType dtype, const std::byte* row, void* scratch,
                                 std::int64_t dim) {
     switch (dtype) {
         case DType::i8: ops.codes.widen(row, static_cast<float*>(scratch), dim); break;
         case DType::u8: ops.bits.widen(row, static_cast<float*>(scratch), dim); break;
-        case DType::f8e4m3: widen_f8(row, static_cast<float*>(scratch), dim); break;
+        case DType::f8e4m3: ops.widen_f8(row, static_cast<float*>(scratch), dim); break;
         case DType::f16: ops.widen_f16(row, static_cast<float*>(scratch), dim); break;
         case DType::bf16: ops.widen_bf16(row, static_cast<float*>(scratch), dim); break;
         default: return row;

@@ -114,6 +114,52 @@ inline void widen_bf16(const std::byte* row, float* to, std::int64_t dim) {
     widen<Half::step>(row, to, dim, &Half::widen_bf16, &bfloat_value);
 }
 
+/// Exponent and fraction at the place of float16's, whose exponents are 8 less: exact, subnormals included.
+ROWMAX_INLINE float quarter_value(std::uint8_t bits) {
+    const std::uint32_t magnitude = bits & 0x7fU;
+    const float value = half_value(static_cast<std::uint16_t>(magnitude << 7)) * 256;
+    if (magnitude == 0x7fU) return from_bits(0x7fc00000U);
+    return (bits & 0x80U) != 0 ? -value : value;
+}
+
+template <class Half>
+inline void widen_f8(const std::byte* row, float* to, std::int64_t dim) {
+    if (dim < Half::step) {
+        for (std::int64_t k = 0; k < dim; ++k) to[k] = quarter_value(read<std::uint8_t>(row + k));
+        return;
+    }
+    for (std::int64_t k = 0; k < dim; k += Half::step) {
+        const std::int64_t at = k + Half::step <= dim ? k : dim - Half::step;
+        Half::widen_f8(row + at, to + at);
+    }
+}
+
+template <int InByte>
+ROWMAX_INLINE void add_weights_of(const std::byte* packed, const float* of_byte, const float* from, float* to,
+                                  std::int64_t dim) {
+    const std::int64_t whole = dim / InByte;
+    for (std::int64_t b = 0; b < whole; ++b) {
+        const float* weights = of_byte + std::int64_t{read<std::uint8_t>(packed + b)} * InByte;
+        float sum[InByte];  // read before any is written: the compiler cannot know that the tables are not `to`
+        for (int i = 0; i < InByte; ++i) sum[i] = from[b * InByte + i] + weights[i];
+        for (int i = 0; i < InByte; ++i) to[b * InByte + i] = sum[i];
+    }
+    for (std::int64_t k = whole * InByte; k < dim; ++k) {
+        const std::int64_t byte = read<std::uint8_t>(packed + whole);
+        to[k] = from[k] + of_byte[byte * InByte + (k - whole * InByte)];
+    }
+}
+
+inline void add_weights(const std::byte* packed, int in_byte, const float* of_byte, const float* from, float* to,
+                        std::int64_t dim) {
+    switch (in_byte) {
+        case 8: return add_weights_of<8>(packed, of_byte, from, to, dim);
+        case 4: return add_weights_of<4>(packed, of_byte, from, to, dim);
+        case 2: return add_weights_of<2>(packed, of_byte, from, to, dim);
+        default: return add_weights_of<1>(packed, of_byte, from, to, dim);
+    }
+}
+
 /// Codes of a document as words: `some` widens Codes::step of them, the rest is done one by one.
 template <class Codes>
 inline void widen_codes(const std::byte* row, float* words, std::int64_t dim) {

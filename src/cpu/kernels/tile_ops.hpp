@@ -77,6 +77,11 @@ struct TileOps {
     void (*fold_few_bf16)(const FoldArgs<float>&) = nullptr;
     void (*widen_f16)(const std::byte* row, float* to, std::int64_t dim) = nullptr;
     void (*widen_bf16)(const std::byte* row, float* to, std::int64_t dim) = nullptr;
+    void (*widen_f8)(const std::byte* row, float* to, std::int64_t dim) = nullptr;
+    /// to[k] = from[k] + the weight of value k of a packed row; of_byte: the `in_byte` weights that each byte stands
+    /// for.
+    void (*add_weights)(const std::byte* packed, int in_byte, const float* of_byte, const float* from, float* to,
+                        std::int64_t dim) = nullptr;
 };
 
 }  // namespace rowmax::cpu

@@ -6,6 +6,7 @@
 
 #include "cpu/kernels/tile_ops.hpp"
 #include "cpu/prim/unroll.hpp"
+#include "cpu/prim/vec_avx2.hpp"
 
 namespace rowmax::cpu {
 namespace {
@@ -113,6 +114,10 @@ struct Avx512Half {
     }
     static ROWMAX_INLINE void widen_f16(const std::byte* p, float* to) {  // vcvtph2ps
         _mm512_storeu_ps(to, _mm512_cvtph_ps(load(p)));
+    }
+    static ROWMAX_INLINE void widen_f8(const std::byte* p, float* to) {
+        Avx2Half::widen_f8(p, to);
+        Avx2Half::widen_f8(p + 8, to + 8);
     }
     static ROWMAX_INLINE void widen_bf16(const std::byte* p, float* to) {  // vpmovzxwd, vpslld
         _mm512_storeu_si512(to, _mm512_slli_epi32(_mm512_cvtepu16_epi32(load(p)), 16));

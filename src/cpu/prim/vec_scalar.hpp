@@ -144,6 +144,7 @@ struct ScalarHalf {
     }
     static void widen_f16(const std::byte*, float*) {}
     static void widen_bf16(const std::byte*, float*) {}
+    static void widen_f8(const std::byte*, float*) {}
 };
 
 /// Lanes of words that hold codes (CodeOps): moved as floats, whose bits nothing here changes, and multiplied as
