@@ -77,7 +77,8 @@ def maxsim_varlen(
 
     `cu_seqlens_q` `[Nq + 1]` and `cu_seqlens_d` `[Nd + 1]` (int32 or int64) rise from 0; item i is rows
     `cu[i]:cu[i + 1]`. The index is `[Nq, Nd, max_seqlen_q]` (default: the longest query), -1 past a query's end.
-    A `max_seqlen_q` or `max_seqlen_d` shorter than the longest item is a ValueError. Keywords as in `maxsim`.
+    A `max_seqlen_q` or `max_seqlen_d` shorter than the longest item is a ValueError; on a GPU, where offsets are not
+    read on the host, scores of longer queries are NaN, and `max_seqlen_d` does not matter. Keywords as in `maxsim`.
     """
     extras = options(normalize, precision, backward, deterministic, validate, dtype, threads, kernel)
     extras |= _packed(cu_seqlens_q, cu_seqlens_d, max_seqlen_q, max_seqlen_d)

@@ -96,10 +96,18 @@ std::size_t part_values(const core::Params& params, const Plan& plan) {
     return static_cast<std::size_t>(params.pairs.count * plan.parts * params.q.max_length);
 }
 
+std::size_t part_bytes(const core::Params& params, const Plan& plan) {
+    const std::size_t values = part_values(params, plan);
+    const std::size_t inverses = params.normalize ? values / static_cast<std::size_t>(plan.parts) : 0;
+    return values * (sizeof(float) + sizeof(std::int32_t)) + inverses * sizeof(float);
+}
+
 void place_workspace(const core::Params& params, Plan& plan, std::byte* memory) {
+    const std::size_t values = part_values(params, plan);
     plan.group_sums = reinterpret_cast<float*>(memory);
     plan.part_maxima = reinterpret_cast<float*>(memory);
-    plan.part_index = reinterpret_cast<std::int32_t*>(memory) + part_values(params, plan);
+    plan.part_index = reinterpret_cast<std::int32_t*>(memory) + values;
+    plan.row_inverse = reinterpret_cast<float*>(memory) + 2 * values;
 }
 
 void second_pass(const Arguments& call) {
@@ -123,24 +131,33 @@ Arguments arguments_of(const core::Params& params, const core::Outputs& outputs,
     return call;
 }
 
+/// Tokens that follow one another in memory: of an item, or of the whole array where items lie anywhere in it.
+std::int64_t tokens_in_order(const core::Segments& side) {
+    return side.kind == core::SegmentKind::strided ? side.length : side.total_rows;
+}
+
+std::int64_t row_bytes(const core::Params& params) {
+    return params.dim * static_cast<std::int64_t>(size_of(params.dtype));
+}
+
+/// Between tokens. Nobody steps along a dimension of size 1, and its stride may be anything: here what is valid.
+std::int64_t token_stride(const core::Params& params) {
+    return tokens_in_order(params.d) == 1 ? (row_bytes(params) + 15) / 16 * 16 : params.d.row_stride;
+}
+
 TensorShape tensor_of(const core::Params& params) {
     const core::Segments& d = params.d;
     TensorShape shape;
     shape.data = d.data;
     shape.dtype = params.dtype;
     shape.size[0] = params.dim;
-    shape.stride[0] = d.row_stride;
-    if (d.kind != core::SegmentKind::strided) {
-        shape.size[1] = d.total_rows;
-        shape.stride[1] = shape.stride[2] = d.row_stride;
-        return shape;
-    }
-    shape.size[1] = d.length;
+    shape.size[1] = tokens_in_order(d);
+    shape.stride[0] = shape.stride[1] = shape.stride[2] = token_stride(params);
+    if (d.kind != core::SegmentKind::strided) return shape;
     shape.size[2] = d.stride_inner == 0 ? 1 : d.inner;
     shape.size[3] = d.stride_outer == 0 ? 1 : d.count / d.inner;
-    // The strides of dimensions of size 1 are not used, but must be valid.
-    shape.stride[1] = d.stride_inner == 0 ? d.row_stride : d.stride_inner;
-    shape.stride[2] = d.stride_outer == 0 ? d.row_stride : d.stride_outer;
+    if (d.stride_inner != 0) shape.stride[1] = d.stride_inner;
+    if (d.stride_outer != 0) shape.stride[2] = d.stride_outer;
     return shape;
 }
 
@@ -154,13 +171,12 @@ std::string refuse_view(const core::Params& params) {
     constexpr std::int64_t most_stride = std::int64_t{1} << 40;
     const core::Segments& d = params.d;
     if (!by_16(d)) return "documents whose address or strides are not multiples of 16 bytes";
-    const std::int64_t row_bytes = params.dim * static_cast<std::int64_t>(size_of(params.dtype));
-    const bool forward = d.row_stride >= row_bytes && d.stride_inner >= 0 && d.stride_outer >= 0;
+    const std::int64_t step = token_stride(params);
+    const bool forward = step >= row_bytes(params) && d.stride_inner >= 0 && d.stride_outer >= 0;
     if (!forward) return "documents with overlapping or descending tokens";
-    if (std::max({d.row_stride, d.stride_inner, d.stride_outer}) >= most_stride) return "strides of a terabyte";
-    const bool packed = d.kind != core::SegmentKind::strided;
-    if ((packed ? d.total_rows : d.length) == 0) return "documents without tokens";
-    if (packed && d.total_rows >= most_coordinate) return "2^31 tokens in one array";
+    if (std::max({step, d.stride_inner, d.stride_outer}) >= most_stride) return "strides of a terabyte";
+    if (tokens_in_order(d) == 0) return "documents without tokens";
+    if (tokens_in_order(d) >= most_coordinate) return "2^31 tokens in one array";
     return {};
 }
 
@@ -168,7 +184,7 @@ std::string refuse_view(const core::Params& params) {
 
 std::size_t workspace(const KernelSet& kernels, const core::Params& params, const core::Outputs& outputs) {
     const Plan plan = choose_entry(kernels, params, outputs).plan;
-    return group_bytes(params, plan) + part_values(params, plan) * (sizeof(float) + sizeof(std::int32_t));
+    return group_bytes(params, plan) + part_bytes(params, plan);
 }
 
 void score_tiled(const KernelSet& kernels, const core::Params& params, const core::Outputs& outputs) {

@@ -154,6 +154,37 @@ TEST_F(Calls, TheRowDependsOnRowsDimensionsAndNorms) {
     }
 }
 
+// Nobody steps along a dimension of size 1: whatever its stride, it is in nobody's way.
+TEST_F(Calls, SizesOfOneKeepTheFastRow) {
+    if (cuda::device_info(0).capability != 90) GTEST_SKIP();
+    const ScoreRequest one_token = request(8, 1);
+    const ScoreRequest plain = request(8, 77);
+    const auto expect_fast = [](const ScoreRequest& r, const char* what) {
+        for (const KernelInfo& row : explain_dispatch(r)) {
+            EXPECT_EQ(row.chosen, row.name == "cuda.sm90.few.f16") << what << ": " << row.name << ": " << row.refusal;
+        }
+    };
+    expect_fast(one_token, "documents of one token");
+    ScoreRequest odd = plain;
+    odd.d.tokens.shape = {1, 77, 64, 0};
+    odd.d.tokens.stride = {3, 64, 1, 0};
+    expect_fast(odd, "one document");
+    odd = plain;
+    odd.pairing = Pairing::grouped;
+    odd.d.tokens = TensorView(plain.d.tokens.data, DType::f16, {queries, 1, 77, 64});
+    odd.d.tokens.stride[1] = 3;
+    expect_fast(odd, "one candidate a query");
+    odd = plain;
+    odd.d.tokens.stride[0] = 0;
+    expect_fast(odd, "a broadcast document");
+    const Array starts(DType::i32, {3}, {0, 1, 1});
+    odd = plain;
+    odd.d.tokens = TensorView(plain.d.tokens.data, DType::f16, {1, 64});
+    odd.d.cu_seqlens = starts.view();
+    odd.d.cu_seqlens.data = moved(starts.view());
+    expect_fast(odd, "one packed token");
+}
+
 TEST_F(Calls, MemoryOfTheCpuIsNotTakenForTheDevices) {
     const ScoreRequest r = request(8, 8);
     for (const KernelInfo& row : explain_dispatch(r))

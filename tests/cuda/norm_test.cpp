@@ -120,5 +120,45 @@ TEST_P(NormalizedShapes, ZeroTokensStayZero) {
 INSTANTIATE_TEST_SUITE_P(Cuda, NormalizedShapes, ::testing::ValuesIn(half_types),
                          [](const auto& chosen) { return std::string(name_of(chosen.param)); });
 
+// Two similarities that differ in their last bit, and are often equal when multiplied by the inverse norm of the query
+// token: the larger one wins whether or not they fall into different parts of a document.
+TEST(NormalizedParts, WinnersAreThoseOfTheWholeDocument) {
+    constexpr std::int64_t lq = 40;
+    constexpr std::int64_t ld = 3000;
+    constexpr std::int64_t dim = 8;
+    constexpr std::int64_t many = 700;
+    for (const DType dtype : {DType::f16, DType::bf16, DType::f32}) {
+        Array q(dtype, {1, lq, dim});
+        for (std::size_t s = 0; s < lq; ++s) {
+            q.set(s * dim, 1.9375);
+            q.set(s * dim + 1, std::ldexp(1.0, -10));
+            q.set(s * dim + 2, 3 + static_cast<double>(s) / 64);
+        }
+        Array d(dtype, {1, ld, dim});
+        for (const std::size_t token : {5, 2900}) d.set(token * dim, 1);
+        d.set(2900 * dim + 1, std::ldexp(1.0, -13));
+        ScoreRequest request;
+        request.q.tokens = q.view();
+        request.options.normalize = true;
+        const auto results = [&](const core::Kernel& row, std::int64_t documents) {
+            request.d.tokens = d.view();
+            request.d.tokens.shape[0] = documents;
+            request.d.tokens.stride[0] = 0;
+            return run(row, core::make_problem(request));
+        };
+        for (const core::Kernel* row : rows_for(dtype)) {
+            SCOPED_TRACE(row->name);
+            const Results cut = results(*row, 1);
+            const Results whole = results(*row, many);
+            EXPECT_EQ(cut.index.values(), std::vector<double>(lq, 2900));
+            EXPECT_EQ(cut.scores[0], whole.scores[0]);
+            for (std::size_t s = 0; s < lq; ++s) {
+                EXPECT_EQ(cut.index[s], whole.index[s]);
+                EXPECT_EQ(cut.similarity[s], whole.similarity[s]);
+            }
+        }
+    }
+}
+
 }  // namespace
 }  // namespace rowmax::test

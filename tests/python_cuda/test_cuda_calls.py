@@ -238,6 +238,20 @@ def test_validate_finds_offsets_that_lie(lie, dtype):
         rowmax.maxsim_varlen(q, d, cu_q, cu_d, validate=True)
 
 
+def test_queries_longer_than_announced_have_no_scores():
+    q, (d, cu_d) = tokens(43, 128), ragged(50, 90)
+    cu_q = torch.tensor([0, 8, 40, 43], device="cuda")
+    wanted, index = rowmax.maxsim_varlen(q, d, cu_q, cu_d, return_index=True)
+    for most in (31, 9, 8):
+        scores, tokens_found = rowmax.maxsim_varlen(q, d, cu_q, cu_d, max_seqlen_q=most, return_index=True)
+        assert scores[1].isnan().all() and torch.equal(scores[::2], wanted[::2])
+        assert torch.equal(tokens_found, index[..., :most])
+    for most in (0, 1, 10**6):
+        assert torch.equal(rowmax.maxsim_varlen(q, d, cu_q, cu_d, max_seqlen_q=32, max_seqlen_d=most), wanted)
+    with pytest.raises(ValueError, match="max_seqlen_q is 31, but cu_seqlens_q holds an item of 32 tokens"):
+        rowmax.maxsim_varlen(q, d, cu_q, cu_d, max_seqlen_q=31, validate=True)
+
+
 def test_validate_finds_other_lies():
     q, d = tokens(8, 128), tokens(30, 128, seed=1)
     cu_q, cu_d = torch.tensor([0, 8], device="cuda"), torch.tensor([0, 9, 15, 30], device="cuda")

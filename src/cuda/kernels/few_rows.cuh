@@ -263,10 +263,10 @@ class FewRowsReader {
             Maximum<Indexed> best = maxima[0][row];
 #pragma unroll
             for (int w = 1; w < 4; ++w) join(best, maxima[w][row]);
-            if (normalized()) best.value *= query_inverse()[row];
+            const float inverse = normalized() ? query_inverse()[row] : 1.0F;
             const RowPlace place = places[row];
-            if (rows_wanted<Indexed>(call_)) write_row(call_, unit_, place, best, seen_);
-            const float sum = sum_of_oct<1>(seen_ && place.kept() ? best.value : 0.0F);
+            if (rows_wanted<Indexed>(call_)) write_row(call_, unit_, place, best, inverse, seen_);
+            const float sum = sum_of_oct<1>(place.adds(best.value * inverse, seen_));
             if (lane_ % rows_of_oct == 0) octs[row / rows_of_oct] = sum;
         }
         __syncwarp();

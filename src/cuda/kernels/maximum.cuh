@@ -8,6 +8,7 @@
 namespace rowmax::cuda {
 
 inline constexpr float minus_infinity = -__builtin_huge_valf();
+inline constexpr float not_a_number = __builtin_nanf("");
 
 /// A maximum and, with Indexed, the token that has it; -1: no token was kept so far.
 template <bool Indexed>

@@ -20,7 +20,7 @@ inline constexpr int portable_buffers = 2;
 struct QueryRow {
     const std::byte* data;
     Norm norm;
-    bool kept;
+    RowPlace place;
 };
 
 template <TokenType Type>
@@ -70,7 +70,7 @@ class PortableKernel {
         if (r < portable_rows) {
             const Row row = row_of(call_.params, call_.plan, unit_, r);
             const std::byte* data = row.segment.data + row.position * call_.params.q.row_stride;
-            memory_.rows[r] = {data, {}, row.kept};
+            memory_.rows[r] = {data, {}, place_of(call_, unit_, row)};
             if (call_.params.normalize && row.kept) {
                 memory_.rows[r].norm = for_query<Type>(norm_of<Type>(data, call_.params.dim, call_.q_by_16));
             }
@@ -174,7 +174,7 @@ class PortableKernel {
 
     __device__ __forceinline__ float direct(int row_number, int token, std::int64_t base) const {
         const QueryRow& row = memory_.rows[row_number];
-        if (!row.kept) return 0;
+        if (!row.place.kept()) return 0;
         const std::byte* d = document_.data + (base + token) * call_.params.d.row_stride;
         const bool scaled = call_.params.normalize;
         return direct_similarity({reinterpret_cast<const float*>(row.data), scaled ? row.norm.scale : 1},
@@ -190,7 +190,8 @@ class PortableKernel {
         std::byte* d = memory_.d[chunk % portable_buffers] + piece * 16;
         for (int r = static_cast<int>(threadIdx.x / 8); r < portable_rows; r += portable_threads / 8) {
             const QueryRow& row = memory_.rows[r];
-            fetch_piece(q + r * padded_row, row.kept ? row.data : nullptr, element, call_.q_by_16, row.norm.scale);
+            fetch_piece(q + r * padded_row, row.place.kept() ? row.data : nullptr, element, call_.q_by_16,
+                        row.norm.scale);
             const std::byte* token = base + r < end ? document_.data + (base + r) * call_.params.d.row_stride : nullptr;
             fetch_piece(d + r * padded_row, token, element, call_.d_by_16, memory_.norms[r].scale);
         }
@@ -237,13 +238,11 @@ class PortableKernel {
             Maximum<Indexed> best = best_[0][r];
             join(best, exchange(best, 1));
             join(best, exchange(best, 2));
-            if (call_.params.normalize) best.value *= memory_.rows[row].norm.inverse;
-            const float sum = sum_of_oct<4>(memory_.rows[row].kept && seen_ ? best.value : 0.0F);
+            const float inverse = call_.params.normalize ? memory_.rows[row].norm.inverse : 1.0F;
+            const RowPlace place = memory_.rows[row].place;
+            const float sum = sum_of_oct<4>(place.adds(best.value * inverse, seen_));
             if (lane_ == 0) memory_.octs[row / rows_of_oct] = sum;
-            if (rows_wanted<Indexed>(call_) && lane_ % 4 == 0) {
-                write_row(call_, unit_, place_of(call_, unit_, row_of(call_.params, call_.plan, unit_, row)), best,
-                          seen_);
-            }
+            if (rows_wanted<Indexed>(call_) && lane_ % 4 == 0) write_row(call_, unit_, place, best, inverse, seen_);
         }
         __syncthreads();
         if (warp_ == 0) write_scores(call_, unit_, memory_.octs);

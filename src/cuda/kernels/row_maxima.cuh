@@ -113,9 +113,9 @@ class RowWriter {
             if constexpr (Halves) {
                 if (i < passes / 2 && halves_) join(best, rows[row + Rows / 2]);
             }
-            if (call_.params.normalize) best.value *= maxima_.inverse[buffer][row];
-            if (rows_wanted<Indexed>(call_)) write_row(call_, unit_, places_[i], best, seen);
-            sum[i] = seen && places_[i].kept() ? best.value : 0.0F;
+            const float inverse = call_.params.normalize ? maxima_.inverse[buffer][row] : 1.0F;
+            if (rows_wanted<Indexed>(call_)) write_row(call_, unit_, places_[i], best, inverse, seen);
+            sum[i] = places_[i].adds(best.value * inverse, seen);
         }
 #pragma unroll
         for (int distance = 4; distance >= 1; distance /= 2) {

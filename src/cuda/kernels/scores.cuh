@@ -13,20 +13,30 @@ struct RowPlace {
     std::int64_t code = 0;
     [[nodiscard]] __device__ __forceinline__ bool kept() const { return (code & 1) != 0; }
     [[nodiscard]] __device__ __forceinline__ bool in_query() const { return (code & 2) != 0; }
+    /// Its query has tokens beyond the longest that the caller announced: they have no rows.
+    [[nodiscard]] __device__ __forceinline__ bool cut_short() const { return (code & 4) != 0; }
     /// Of unit item 0, in elements of the index.
-    [[nodiscard]] __device__ __forceinline__ std::int64_t first() const { return code >> 2; }
+    [[nodiscard]] __device__ __forceinline__ std::int64_t first() const { return code >> 3; }
+    /// What the row adds to its query's score, which is NaN rather than a sum over some of the tokens.
+    [[nodiscard]] __device__ __forceinline__ float adds(float maximum, bool seen) const {
+        if (cut_short()) return not_a_number;
+        return seen && kept() ? maximum : 0.0F;
+    }
 };
 
 __device__ __forceinline__ RowPlace place_of(const Arguments& call, const Unit& unit, const Row& row) {
     const std::int64_t pair = pair_of(call.params, call.plan, unit, row.query) - unit.item;
     const std::int64_t first = pair * call.params.q.max_length + row.position;
-    return {first * 4 + (row.in_query ? 2 : 0) + (row.kept ? 1 : 0)};
+    const bool cut_short = row.segment.length > call.params.q.max_length;
+    return {first * 8 + (cut_short ? 4 : 0) + (row.in_query ? 2 : 0) + (row.kept ? 1 : 0)};
 }
 
-/// The part's maximum where documents are cut, else index and similarity where wanted.
+/// The part's maximum where documents are cut, else index and similarity where wanted. `inverse`: one over the query
+/// token's norm, by which `maximum` was not multiplied yet. Parts are compared as they are, like tokens: rounding can
+/// make equal products of different similarities.
 template <bool Indexed>
 __device__ __forceinline__ void write_row(const Arguments& call, const Unit& unit, const RowPlace& place,
-                                          const Maximum<Indexed>& maximum, bool seen) {
+                                          const Maximum<Indexed>& maximum, float inverse, bool seen) {
     if (!place.in_query()) return;
     const std::int64_t length = call.params.q.max_length;
     const std::int64_t at = place.first() + unit.item * length;
@@ -36,6 +46,7 @@ __device__ __forceinline__ void write_row(const Arguments& call, const Unit& uni
             const std::int64_t to = (pair * call.plan.parts + unit.part) * length + (at - pair * length);
             call.plan.part_maxima[to] = maximum.value;
             call.plan.part_index[to] = maximum.token;
+            if (call.params.normalize && unit.part == 0) call.plan.row_inverse[at] = inverse;
             return;
         }
     }
@@ -44,7 +55,7 @@ __device__ __forceinline__ void write_row(const Arguments& call, const Unit& uni
         if (call.outputs.index != nullptr) call.outputs.write_index(at, counts ? maximum.token : -1);
     }
     if (call.outputs.similarity != nullptr) {
-        static_cast<float*>(call.outputs.similarity)[at] = counts ? maximum.value : 0.0F;
+        static_cast<float*>(call.outputs.similarity)[at] = counts ? maximum.value * inverse : 0.0F;
     }
 }
 

@@ -36,6 +36,7 @@ __global__ void __launch_bounds__(second_pass_threads) join_parts(const __grid_c
         const bool counts = best.token >= 0 && position < query.length && params.q.keeps(query, position);
         if (in_query) {
             const std::int64_t at = pair * params.q.max_length + position;
+            if (params.normalize) best.value *= call.plan.row_inverse[at];
             if (call.outputs.index != nullptr) call.outputs.write_index(at, counts ? best.token : -1);
             if (call.outputs.similarity != nullptr) {
                 static_cast<float*>(call.outputs.similarity)[at] = counts ? best.value : 0.0F;
@@ -46,6 +47,8 @@ __global__ void __launch_bounds__(second_pass_threads) join_parts(const __grid_c
         total += static_cast<double>(from_lane(group, 0));
         if (first + 16 < params.q.max_length) total += static_cast<double>(from_lane(group, 16));
     }
+    // As RowPlace::adds.
+    if (query.length > params.q.max_length) total = not_a_number;
     if (lane == 0) static_cast<float*>(call.outputs.scores)[pair] = static_cast<float>(total);
 }
 

@@ -267,8 +267,8 @@ class SplitRowsReader {
 #pragma unroll
             for (int w = 1; w < 4; ++w) join(best, maxima[w][row]);
             const RowPlace place = places[row];
-            if (rows_wanted<Indexed>(call_)) write_row(call_, unit_, place, best, seen_);
-            const float sum = sum_of_oct<1>(seen_ && place.kept() ? best.value : 0.0F);
+            if (rows_wanted<Indexed>(call_)) write_row(call_, unit_, place, best, 1.0F, seen_);
+            const float sum = sum_of_oct<1>(place.adds(best.value, seen_));
             if (lane_ % rows_of_oct == 0) octs[row / rows_of_oct] = sum;
         }
         __syncwarp();
