@@ -22,13 +22,14 @@ def unpack_residual(
     """Bucket numbers of packed residuals: bytes, uint8 `[..., n]`, -> uint8 `[..., n * 8 / nbits]`, nbits 1, 2, 4 or 8.
 
     bit_order "colbert": values packed from the top of a byte, each with its lowest bit first, as ColBERTv2, fast-plaid and
-    next-plaid write them; "little": the first value in the lowest bits. `out` and `dtype` as in `maxsim`; `validate` changes nothing.
+    next-plaid write them; "little": the first value in the lowest bits. `out` and `dtype` as in `maxsim`; `validate` changes
+    nothing.
     """
-    framework = framework_of(bytes, "bytes")
     one_of("bit_order", bit_order, ("colbert", "little"))
     number = operator.index(nbits)
     if number not in (1, 2, 4, 8):
         raise ValueError(f"nbits must be 1, 2, 4 or 8, got {number}")
+    framework = framework_of(bytes, "bytes")
     if dtype is not None and dtype_name(bytes.dtype) != dtype_name(dtype):
         raise TypeError(f"bytes is {dtype_name(bytes.dtype)} but dtype is {dtype_name(dtype)!r}")
     if bytes.ndim < 1:

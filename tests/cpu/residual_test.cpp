@@ -121,6 +121,23 @@ TEST_P(ResidualLayouts, GradientsOfQueriesAreExactForSmallNumbers) {
     }
 }
 
+// Cosines, whether or not tokens are normalised when they are decoded.
+TEST(Residual, NormalizeOfTheRequest) {
+    for (const bool decoded : {false, true}) {
+        Residuals r({Layout::cross, DType::f32, 3, 4, 18, 21, 48, false, false, 6}, 4, BitOrder::little, decoded,
+                    normal());
+        r.request.options.normalize = true;
+        const core::Problem problem = core::make_problem(r.request);
+        const core::reference::Scores truth = core::reference::score(problem.params);
+        for (const core::Kernel* row : residual_rows()) {
+            const Results got = run(*row, problem);
+            for (std::size_t p = 0; p < truth.scores.size(); ++p) {
+                EXPECT_NEAR(got.scores[p], truth.scores[p], 7e-7 * truth.scale[p]) << row->name;
+            }
+        }
+    }
+}
+
 TEST(Residual, GradientsThroughNormalisedTokens) {
     const Shape shape{Layout::cross, DType::f32, 3, 4, 18, 21, 48, true, false, 6};
     const Residuals r(shape, 4, BitOrder::little, true, normal());

@@ -194,7 +194,7 @@ class SideGradient {
         residuals_.decode(ops_, s.document.data + s.token * params_.d.row_stride,
                           first + s.token * residual.steps.token, scratch);
         const auto* row = reinterpret_cast<const std::byte*>(scratch);
-        if (residual.normalize) factor *= inverse_norm(ops_, row, scratch, params_.dim);
+        if (residual.normalize || params_.normalize) factor *= inverse_norm(ops_, row, scratch, params_.dim);
         typed<float>(ops_).add_scaled(sum, row, factor, params_.dim);
     }
 

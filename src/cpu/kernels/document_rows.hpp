@@ -28,7 +28,7 @@ class DocumentRows {
   public:
     DocumentRows(const TileOps& ops, const core::Params& params)
         : ops_(ops), params_(params), residual_(residual_of(params)), decoder_(params) {
-        normalized_ = residual_ != nullptr ? residual_->normalize : params.normalize;
+        normalized_ = params.normalize || (residual_ != nullptr && residual_->normalize);
         scaled_ = normalized_ || has_scales(params);
         widened_ = scaled_ || is_half(params.dtype) || params.compressed != nullptr;
         steps_ = steps_of(ops, params);
