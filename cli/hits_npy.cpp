@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -21,14 +20,13 @@ void put(std::string& row, const core::Hit& hit, bool wide) {
 
 }  // namespace
 
-void write_hits_npy(io::OutputFile& out, const stream::Search& search) {
-    const std::int64_t k = std::min(search.options().k, search.document_count());
-    const bool wide = search.score_dtype() == DType::f64;
-    const std::string fields = fmt::format("[('index', '<i8'), ('score', '<f{}')]", size_of(search.score_dtype()));
-    io::write_npy_header(out, fields, std::array{search.query_count(), k});
-    for (std::int64_t i = 0; i < search.query_count(); ++i) {
+void write_hits_npy(io::OutputFile& out, const Ranking& ranking) {
+    const bool wide = ranking.score_dtype == DType::f64;
+    const std::string fields = fmt::format("[('index', '<i8'), ('score', '<f{}')]", size_of(ranking.score_dtype));
+    io::write_npy_header(out, fields, std::array{ranking.query_count, ranking.k});
+    for (std::int64_t i = 0; i < ranking.query_count; ++i) {
         std::string row;
-        for (const core::Hit& hit : search.ranked(i)) put(row, hit, wide);
+        for (const core::Hit& hit : ranking.ranked(i)) put(row, hit, wide);
         out.write(row);
     }
 }

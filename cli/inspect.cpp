@@ -10,8 +10,10 @@
 #include <string>
 
 #include "cli/commands.hpp"
+#include "cli/inspect_index.hpp"
 #include "cli/shared.hpp"
 #include "cli/token_statistics.hpp"
+#include "io/plaid_index.hpp"
 #include "rowmax/corpus.hpp"
 
 namespace rowmax::cli {
@@ -142,6 +144,10 @@ std::string as_json(const Findings& found, const std::string& path) {
 }
 
 void run_inspect(const InspectCommand& command) {
+    if (io::is_plaid_index(command.path)) {
+        write_all("-", index_report(command.path, command.deep, command.json));
+        return;
+    }
     const Findings found = look(command);
     write_all("-", command.json ? as_json(found, command.path) : as_text(found, command.path));
     if (found.no_tokens) throw Error(*found.no_tokens);
@@ -152,7 +158,7 @@ void run_inspect(const InspectCommand& command) {
 void add_inspect(Program& program) {
     Command sub = program.add_command("inspect", "Say what is in a file");
     auto command = std::make_shared<InspectCommand>();
-    sub.add("path", command->path, ".npy, .npz, safetensors, a folder of .npy, or a corpus").required();
+    sub.add("path", command->path, ".npy, .npz, safetensors, a folder of .npy, a corpus, or a PLAID index").required();
     sub.add_flag("--deep", command->deep, "Read everything: norms, NaN and infinities, checksums of a corpus");
     sub.add_flag("--json", command->json, "JSON");
     add_input_options(sub, command->load, "", "the items");

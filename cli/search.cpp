@@ -16,6 +16,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/hits_npy.hpp"
 #include "cli/outputs.hpp"
+#include "cli/search_index.hpp"
 #include "cli/shared.hpp"
 #include "cli/signals.hpp"
 #include "io/ids.hpp"
@@ -32,6 +33,7 @@ using Seconds = std::chrono::duration<double>;
 struct SearchCommand {
     std::string queries;
     std::vector<std::string> corpora;
+    std::string index;
     std::int64_t k = 100;
     std::string format;
     std::string tag = "rowmax";
@@ -195,26 +197,35 @@ std::string repeated_id(const std::vector<io::RankedHit>& hits) {
     return {};
 }
 
-void write_run(const SearchCommand& command, const stream::Search& search, io::OutputFile& out) {
+Ranking ranking_of(const stream::Search& search) {
+    return {search.query_count(),
+            std::min(search.options().k, search.document_count()),
+            search.score_dtype(),
+            [&](std::int64_t i) { return search.query_id(i); },
+            [&](std::int64_t document) { return search.document_id(document); },
+            [&](std::int64_t i) { return search.ranked(i); }};
+}
+
+void write_run(const SearchCommand& command, const Ranking& ranking, io::OutputFile& out) {
     const std::string format = format_of(command);
     if (format == "npy") {
-        write_hits_npy(out, search);
+        write_hits_npy(out, ranking);
         return;
     }
     const auto style = format == "jsonl" ? io::RankingFormat::jsonl
                        : format == "tsv" ? io::RankingFormat::tsv
                                          : io::RankingFormat::trec;
-    io::RankingWriter writer(out, style, search.score_dtype(), command.tag);
+    io::RankingWriter writer(out, style, ranking.score_dtype, command.tag);
     bool warned = false;
-    for (std::int64_t i = 0; i < search.query_count(); ++i) {
+    for (std::int64_t i = 0; i < ranking.query_count; ++i) {
         check_interrupted();
         std::vector<io::RankedHit> hits;
-        for (const core::Hit& hit : search.ranked(i)) hits.push_back({search.document_id(hit.document), hit.score});
+        for (const core::Hit& hit : ranking.ranked(i)) hits.push_back({ranking.document_id(hit.document), hit.score});
         if (const std::string twice = repeated_id(hits); !twice.empty() && !warned) {
             say(fmt::format("the id '{}' names several documents, which the run cannot tell apart", twice));
             warned = true;
         }
-        writer.write(search.query_id(i), hits);
+        writer.write(ranking.query_id(i), hits);
     }
 }
 
@@ -234,15 +245,38 @@ void run_search(const SearchCommand& command) {
     Checkpoints checkpoints(command, search, !out.direct());
     checkpoints.resume();
     run_steps(search, checkpoints);
-    write_run(command, search, out);
+    write_run(command, ranking_of(search), out);
     out.commit();
     checkpoints.remove();
+}
+
+// An index is scored on the CPU, in one go.
+void run_index_search(const SearchCommand& command) {
+    if (!command.corpora.empty())
+        throw UsageError("--index: it takes the place of the corpora, of which some are named");
+    if (command.compute.device != "auto" && command.compute.device != "cpu") {
+        throw UsageError(fmt::format("--device {}: an index is scored on the CPU", command.compute.device));
+    }
+    if (command.compute.normalize) throw UsageError("--normalize: the tokens of an index are normalised as it is");
+    check_outputs({{"--output", command.output}}, {command.queries, command.query_input.ids});
+    io::OutputFile out = open_output(command.output);
+    const io::TokenSource queries = load_input(command.queries, command.query_input, command.compute);
+    const io::PlaidIndex index = io::PlaidIndex::open(command.index);
+    write_run(command, search_index(index, queries, command.k, score_options(command.compute)), out);
+    out.commit();
+}
+
+void run(const SearchCommand& command) {
+    if (!command.index.empty()) return run_index_search(command);
+    if (command.corpora.empty()) throw UsageError("corpora: name some, or an --index");
+    run_search(command);
 }
 
 void add_options(Command& app, SearchCommand& command) {
     app.add("queries", command.queries, "Query tokens: .npy, .npz, safetensors, a folder of .npy, or a corpus")
         .required();
-    app.add("corpora", command.corpora, "Document tokens, one input or several: the same kinds").required();
+    app.add("corpora", command.corpora, "Document tokens, one input or several: the same kinds");
+    app.add("--index", command.index, "A folder that fast-plaid or next-plaid wrote, in place of corpora");
     app.add("-k", command.k, "Documents to return for each query").show_default().at_least(1);
     app.add("-o,--output", command.output, "Output file; standard output when left out");
     app.add("--format", command.format,
@@ -280,12 +314,16 @@ void add_search(Program& program) {
         "the buffers of the stream included.\n\n"
         "--format npy writes one array [queries, min(k, documents)] with the fields 'index' (the document's number, "
         "counted\n"
-        "through all corpora) and 'score'.\n\nExamples:\n"
+        "through all corpora) and 'score'.\n\n"
+        "--index ranks all documents of a PLAID index by their decoded tokens, exactly; ids are document numbers. It "
+        "neither\n"
+        "saves progress nor uses a device.\n\nExamples:\n"
         "  rowmax search queries.npy docs.rmx -k 10\n"
         "  rowmax search queries.npz part1.rmx part2.rmx -k 1000 --memory 4G -o run.trec\n"
         "  rowmax search queries.npy docs.rmx --device all -o run.trec\n"
+        "  rowmax search queries.npy --index plaid/ -k 10\n"
         "  rowmax search queries.npy pages/ --normalize --format jsonl | jq .hits[0]");
-    sub.runs([command] { run_search(*command); });
+    sub.runs([command] { run(*command); });
 }
 
 }  // namespace rowmax::cli

@@ -16,6 +16,7 @@
 #include "cli/signals.hpp"
 #include "core/parallel.hpp"
 #include "core/registry.hpp"
+#include "io/plaid_index.hpp"
 
 namespace rowmax::cli {
 
@@ -148,6 +149,12 @@ io::TokenSource load_input(const std::string& path, const InputOptions& options,
     load.ids = options.ids;
     if (const std::int64_t memory = memory_bytes(compute); memory > 0)
         load.max_inflated_bytes = static_cast<std::uint64_t>(memory);
+    if (io::is_plaid_index(path)) {
+        throw Error(
+            ErrorCode::data,
+            fmt::format("{}: a PLAID index, whose documents `rowmax search --index` ranks; it has no tokens to read",
+                        path));
+    }
     return io::load_tokens(path, load);
 }
 

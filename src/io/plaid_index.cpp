@@ -1,0 +1,142 @@
+#include "io/plaid_index.hpp"
+
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "io/file_error.hpp"
+#include "io/mapped_file.hpp"
+#include "io/npy.hpp"
+
+namespace rowmax::io {
+
+namespace {
+
+namespace fs = std::filesystem;
+using IndexJson = nlohmann::json;
+
+IndexJson read_json(const fs::path& path) {
+    const auto file = MappedFile::open(path);
+    const auto bytes = file->bytes();
+    const auto* text = reinterpret_cast<const char*>(bytes.data());
+    IndexJson parsed = IndexJson::parse(text, text + bytes.size(), nullptr, false);
+    if (parsed.is_discarded()) bad_data(path.string(), "this is no JSON");
+    return parsed;
+}
+
+std::int64_t number_in(const IndexJson& json, const char* key, const fs::path& path) {
+    if (!json.is_object() || !json.contains(key)) bad_data(path.string(), "{} is missing", key);
+    const IndexJson& value = json[key];
+    if (!value.is_number_integer() || value.get<std::int64_t>() < 0) {
+        bad_data(path.string(), "{} must be a whole number, got {}", key, printable(value.dump()));
+    }
+    return value.get<std::int64_t>();
+}
+
+/// An array of one of some types and so many dimensions.
+Array read_array(const fs::path& path, std::initializer_list<DType> types, int ndim) {
+    Array array = aligned(read_npy(path));
+    std::string names;
+    for (const DType type : types) {
+        if (array.view.dtype == type && array.view.ndim == ndim) return array;
+        names += fmt::format("{}{}", names.empty() ? "" : " or ", name_of(type));
+    }
+    bad_data(path.string(), "it holds {} {}, not {} of {} dimensions", name_of(array.view.dtype),
+             array.view.shape_text(), names, ndim);
+}
+
+std::vector<std::int64_t> read_offsets(const fs::path& path) {
+    const IndexJson lengths = read_json(path);
+    if (!lengths.is_array()) bad_data(path.string(), "it must be a list of lengths");
+    std::vector<std::int64_t> offsets{0};
+    for (const IndexJson& length : lengths) {
+        const bool fits = length.is_number_integer() && length.get<std::int64_t>() >= 0 &&
+                          length.get<std::int64_t>() < std::int64_t{1} << 31;
+        if (!fits) {
+            bad_data(path.string(), "length {} is {}, which is no number of tokens", offsets.size() - 1,
+                     printable(length.dump()));
+        }
+        offsets.push_back(offsets.back() + length.get<std::int64_t>());
+    }
+    return offsets;
+}
+
+}  // namespace
+
+bool is_plaid_index(const fs::path& folder) {
+    std::error_code ignored;
+    return fs::exists(folder / "metadata.json", ignored) &&
+           (fs::exists(folder / "centroids.npy", ignored) || fs::exists(folder / "centroids.pt", ignored));
+}
+
+PlaidIndex PlaidIndex::open(const fs::path& folder) {
+    if (!fs::exists(folder / "centroids.npy") && fs::exists(folder / "centroids.pt")) {
+        throw Error(ErrorCode::data,
+                    fmt::format("{}: a ColBERTv2 index of torch files (centroids.pt), which are not read; those of "
+                                "fast-plaid and next-plaid (centroids.npy) are",
+                                folder.string()));
+    }
+    PlaidIndex index;
+    const fs::path metadata = folder / "metadata.json";
+    const IndexJson json = read_json(metadata);
+    const std::int64_t nbits = number_in(json, "nbits", metadata);
+    if (nbits != 1 && nbits != 2 && nbits != 4 && nbits != 8) {
+        bad_data(metadata.string(), "nbits must be 1, 2, 4 or 8, got {}", nbits);
+    }
+    index.nbits_ = static_cast<int>(nbits);
+    index.centroids_ = read_array(folder / "centroids.npy", {DType::f16, DType::f32}, 2);
+    index.weights_ = read_array(folder / "bucket_weights.npy", {DType::f16, DType::f32}, 1);
+    if (index.weights_.view.shape[0] != std::int64_t{1} << nbits) {
+        bad_data((folder / "bucket_weights.npy").string(), "it holds {} weights, but nbits is {}",
+                 index.weights_.view.shape[0], nbits);
+    }
+    const std::int64_t chunks = number_in(json, "num_chunks", metadata);
+    for (std::int64_t number = 0; number < chunks; ++number) index.read_chunk(folder, number);
+    return index;
+}
+
+void PlaidIndex::read_chunk(const fs::path& folder, std::int64_t number) {
+    const fs::path codes = folder / fmt::format("{}.codes.npy", number);
+    const fs::path residuals = folder / fmt::format("{}.residuals.npy", number);
+    const fs::path lengths = folder / fmt::format("doclens.{}.json", number);
+    PlaidChunk chunk{read_array(codes, {DType::i64, DType::i32}, 1), read_array(residuals, {DType::u8}, 2),
+                     read_offsets(lengths)};
+    const std::int64_t tokens = chunk.cu_seqlens.back();
+    if (chunk.codes.view.shape[0] != tokens) {
+        bad_data(codes.string(), "it holds {} codes, but {} counts {} tokens", chunk.codes.view.shape[0],
+                 lengths.filename().string(), tokens);
+    }
+    const std::array<std::int64_t, 2> shape{tokens, dim() * nbits_ / 8};
+    if (chunk.residuals.view.shape[0] != shape[0] || chunk.residuals.view.shape[1] != shape[1]) {
+        bad_data(residuals.string(), "its shape is {}, but {} tokens of {} x {} bits need [{}, {}]",
+                 chunk.residuals.view.shape_text(), tokens, dim(), nbits_, shape[0], shape[1]);
+    }
+    count_ += chunk.count();
+    token_count_ += tokens;
+    chunks_.push_back(std::move(chunk));
+}
+
+ResidualTables PlaidIndex::tables() const {
+    return {centroids_.view, weights_.view, nbits_, BitOrder::colbert, true};
+}
+
+TokenSet PlaidIndex::documents(const PlaidChunk& chunk, std::int64_t first, std::int64_t last,
+                               const ResidualTables& tables, std::vector<std::int64_t>& cu_seqlens) {
+    const auto begin = chunk.cu_seqlens.begin() + first;
+    const std::int64_t start = *begin;
+    cu_seqlens.clear();
+    for (auto at = begin; at <= begin + (last - first); ++at) cu_seqlens.push_back(*at - start);
+    const auto rows = [&](TensorView view) {
+        const std::int64_t bytes = view.stride[0] * static_cast<std::int64_t>(size_of(view.dtype));
+        view.data = static_cast<std::byte*>(view.data) + start * bytes;
+        view.shape[0] = cu_seqlens.back();
+        return view;
+    };
+    TokenSet set;
+    set.tokens = rows(chunk.residuals.view);
+    set.codes = rows(chunk.codes.view);
+    set.cu_seqlens = TensorView(cu_seqlens.data(), DType::i64, {last - first + 1});
+    set.residual = &tables;
+    return set;
+}
+
+}  // namespace rowmax::io

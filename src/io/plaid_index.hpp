@@ -1,0 +1,58 @@
+// PLAID indexes as fast-plaid and next-plaid write them: a folder of .npy and JSON, read by mmap. docs/formats.md.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "io/array.hpp"
+#include "rowmax/compressed.hpp"
+#include "rowmax/maxsim.hpp"
+
+namespace rowmax::io {
+
+/// Some documents of an index, one behind the other.
+struct PlaidChunk {
+    Array codes;                           ///< [T] int32 or int64
+    Array residuals;                       ///< [T, d * nbits / 8] uint8
+    std::vector<std::int64_t> cu_seqlens;  ///< [documents + 1]
+
+    [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(cu_seqlens.size()) - 1; }
+};
+
+/// A folder with the names of an index; perhaps of one that cannot be read.
+bool is_plaid_index(const std::filesystem::path& folder);
+
+class PlaidIndex {
+  public:
+    /// Reads everything but codes and residuals, whose shapes it checks. Throws Error(io) for what cannot be read,
+    /// Error(data) naming the file for what is wrong; an index of torch files (ColBERTv2's) is.
+    static PlaidIndex open(const std::filesystem::path& folder);
+
+    [[nodiscard]] std::int64_t count() const { return count_; }
+    [[nodiscard]] std::int64_t token_count() const { return token_count_; }
+    [[nodiscard]] std::int64_t dim() const { return centroids_.view.shape[1]; }
+    [[nodiscard]] std::int64_t centroid_count() const { return centroids_.view.shape[0]; }
+    [[nodiscard]] int nbits() const { return nbits_; }
+    [[nodiscard]] DType centroid_dtype() const { return centroids_.view.dtype; }
+    [[nodiscard]] const std::vector<PlaidChunk>& chunks() const { return chunks_; }
+
+    /// Tokens are normalised after decoding, as both libraries do.
+    [[nodiscard]] ResidualTables tables() const;
+    /// Documents first .. last - 1 of a chunk; `tables` must outlive it, and the index too.
+    [[nodiscard]] static TokenSet documents(const PlaidChunk& chunk, std::int64_t first, std::int64_t last,
+                                            const ResidualTables& tables, std::vector<std::int64_t>& cu_seqlens);
+
+  private:
+    void read_chunk(const std::filesystem::path& folder, std::int64_t number);
+
+    int nbits_ = 0;
+    Array centroids_;
+    Array weights_;
+    std::vector<PlaidChunk> chunks_;
+    std::int64_t count_ = 0;
+    std::int64_t token_count_ = 0;
+};
+
+}  // namespace rowmax::io

@@ -1,0 +1,107 @@
+"""rowmax search --index and rowmax inspect, over a folder as fast-plaid writes it."""
+
+import json
+
+import numpy as np
+import pytest
+from command_support import read_trec
+
+D, NBITS = 16, 4
+
+
+def unpacked(residuals):
+    """ColBERTv2's order: values from the byte's top, each with its lowest bit first."""
+    bits = np.unpackbits(residuals, axis=-1).reshape(len(residuals), D, NBITS)
+    return (bits << np.arange(NBITS, dtype=np.uint8)).sum(-1)
+
+
+def write_index(folder, rng, chunks, code_type=np.int64, float_type=np.float16):
+    folder.mkdir()
+    centroids = rng.standard_normal((30, D)).astype(float_type)
+    weights = np.sort(rng.standard_normal(2**NBITS) / 4).astype(np.float32)
+    np.save(folder / "centroids.npy", centroids)
+    np.save(folder / "bucket_weights.npy", weights)
+    np.save(folder / "bucket_cutoffs.npy", weights[1:])
+    documents = []
+    for i, lengths in enumerate(chunks):
+        codes = rng.integers(0, 30, sum(lengths)).astype(code_type)
+        residuals = rng.integers(0, 256, (sum(lengths), D * NBITS // 8)).astype(np.uint8)
+        np.save(folder / f"{i}.codes.npy", codes)
+        np.save(folder / f"{i}.residuals.npy", residuals)
+        (folder / f"doclens.{i}.json").write_text(json.dumps(lengths))
+        (folder / f"{i}.metadata.json").write_text("{}")
+        tokens = centroids.astype(np.float32)[codes] + weights[unpacked(residuals)]
+        tokens /= np.linalg.norm(tokens, axis=-1, keepdims=True)
+        documents += np.split(tokens, np.cumsum(lengths)[:-1]) if lengths else []
+    metadata = {"num_chunks": len(chunks), "nbits": NBITS, "num_partitions": 30, "num_documents": len(documents)}
+    (folder / "metadata.json").write_text(json.dumps(metadata))
+    return documents
+
+
+@pytest.fixture
+def index(tmp_path, rng):
+    documents = write_index(tmp_path / "index", rng, [[5, 9, 1], [], [3, 0, 12, 7]])
+    queries = rng.standard_normal((3, 6, D)).astype(np.float32)
+    np.save(tmp_path / "q.npy", queries)
+    return tmp_path, queries, documents
+
+
+def scores_of(queries, documents):
+    return np.array([[(q @ d.T).max(1).sum() if len(d) else 0 for d in documents] for q in queries])
+
+
+def test_ranks_decoded_documents(rowmax, index):
+    folder, queries, documents = index
+    run = read_trec(rowmax("search", folder / "q.npy", "--index", folder / "index", "-k", 4).stdout)
+    scores = scores_of(queries, documents)
+    for i in range(3):
+        order = np.argsort(-scores[i], kind="stable")[:4]
+        assert [int(document) for document, _ in run[str(i)]] == order.tolist()
+        np.testing.assert_allclose([score for _, score in run[str(i)]], scores[i][order], rtol=1e-5)
+
+
+def test_formats_and_types(rowmax, index, rng):
+    folder, _, documents = index
+    command = ("search", folder / "q.npy", "--index", folder / "index", "-k", 100)
+    trec = read_trec(rowmax(*command).stdout)
+    assert {len(hits) for hits in trec.values()} == {len(documents)}
+    rowmax(*command, "-o", folder / "run.npy")
+    array = np.load(folder / "run.npy")
+    for i in range(3):
+        assert [(str(hit["index"]), pytest.approx(hit["score"])) for hit in array[i]] == trec[str(i)]
+    write_index(folder / "other", rng, [[4, 2]], np.int32, np.float32)
+    assert len(read_trec(rowmax("search", folder / "q.npy", "--index", folder / "other").stdout)["0"]) == 2
+
+
+def test_inspect(rowmax, index):
+    folder, _, documents = index
+    text = rowmax("inspect", folder / "index", "--deep").stdout
+    assert "plaid index, 3 chunks, nbits = 4" in text and "items       7, 37 tokens, d = 16" in text
+    found = json.loads(rowmax("inspect", folder / "index", "--json").stdout)
+    assert (found["items"], found["tokens"], found["centroids"], found["centroid_dtype"]) == (7, 37, 30, "float16")
+    assert found["length"] == {"min": 0, "median": 5, "max": 12}
+
+
+def test_what_is_wrong_is_named(rowmax, index):
+    folder, _, _ = index
+    codes = np.load(folder / "index" / "2.codes.npy")
+    codes[4] = 30
+    np.save(folder / "index" / "2.codes.npy", codes)
+    search = ("search", folder / "q.npy", "--index", folder / "index")
+    assert "code 30" in rowmax(*search, code=3).stderr
+    assert "2.codes.npy: code 4 is 30, but there are 30 centroids" in rowmax("inspect", folder / "index", "--deep", code=3).stderr
+    (folder / "index" / "doclens.2.json").write_text("[3, 0, 12, 8]")
+    assert "2.codes.npy: it holds 22 codes, but doclens.2.json counts 23 tokens" in rowmax(*search, code=3).stderr
+    (folder / "index" / "1.codes.npy").unlink()
+    assert "1.codes.npy" in rowmax(*search, code=3).stderr
+
+
+def test_usage(rowmax, index):
+    folder, _, _ = index
+    search = ("search", folder / "q.npy", "--index", folder / "index")
+    assert "--index" in rowmax(*search, folder / "q.npy", code=2).stderr
+    assert "--normalize" in rowmax(*search, "--normalize", code=2).stderr
+    assert "corpora" in rowmax("search", folder / "q.npy", code=2).stderr
+    assert "rowmax search --index" in rowmax("search", folder / "q.npy", folder / "index", code=3).stderr
+    np.save(folder / "wide.npy", np.zeros((1, 2, D + 1), np.float32))
+    assert "d = 17" in rowmax("search", folder / "wide.npy", "--index", folder / "index", code=3).stderr

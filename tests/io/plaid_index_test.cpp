@@ -1,0 +1,114 @@
+// PLAID indexes: what is read, and what is wrong with folders that are none.
+#include "io/plaid_index.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "io/npy.hpp"
+#include "io/support.hpp"
+#include "support/array.hpp"
+
+namespace rowmax::io {
+namespace {
+
+using test::Array;
+using test::expect_error;
+namespace fs = std::filesystem;
+
+class PlaidIndexTest : public ::testing::Test {
+  protected:
+    PlaidIndexTest() {
+        fs::create_directories(folder);
+        text("metadata.json", R"({"num_chunks": 2, "nbits": 4, "num_partitions": 3})");
+        array("centroids.npy", Array(DType::f16, {3, 8}, {1, 2, 3}));
+        array("bucket_weights.npy", Array(DType::f32, {16}, {0.5}));
+        chunk(0, "[2, 0, 1]", 3);
+        chunk(1, "[]", 0);
+    }
+    ~PlaidIndexTest() override { fs::remove_all(folder); }
+
+    void text(const std::string& name, const std::string& content) const { std::ofstream(folder / name) << content; }
+    void array(const std::string& name, const Array& values) const {
+        OutputFile out(folder / name);
+        write_npy(out, values.view());
+        out.commit();
+    }
+    void chunk(int number, const std::string& lengths, std::int64_t tokens) const {
+        const std::string prefix = std::to_string(number);
+        text("doclens." + prefix + ".json", lengths);
+        array(prefix + ".codes.npy", Array(DType::i64, {tokens}, {0, 1, 2}));
+        array(prefix + ".residuals.npy", Array(DType::u8, {tokens, 4}, {7}));
+    }
+    void expect_wrong(ErrorCode code, const std::vector<std::string>& texts) const {
+        expect_error(code, texts, [&] { PlaidIndex::open(folder); });
+    }
+
+    fs::path folder = fs::temp_directory_path() /
+                      ("rowmax_plaid_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + "_" +
+                       ::testing::UnitTest::GetInstance()->current_test_info()->name());
+};
+
+TEST_F(PlaidIndexTest, IsRead) {
+    EXPECT_TRUE(is_plaid_index(folder));
+    const PlaidIndex index = PlaidIndex::open(folder);
+    EXPECT_EQ(index.count(), 3);
+    EXPECT_EQ(index.token_count(), 3);
+    EXPECT_EQ(index.dim(), 8);
+    EXPECT_EQ(index.nbits(), 4);
+    EXPECT_EQ(index.centroid_count(), 3);
+    ASSERT_EQ(index.chunks().size(), 2U);
+    EXPECT_EQ(index.chunks()[1].count(), 0);
+    const ResidualTables tables = index.tables();
+    std::vector<std::int64_t> cu_seqlens;
+    const TokenSet set = PlaidIndex::documents(index.chunks()[0], 1, 3, tables, cu_seqlens);
+    EXPECT_EQ(cu_seqlens, (std::vector<std::int64_t>{0, 0, 1}));
+    EXPECT_EQ(set.codes.shape[0], 1);
+    EXPECT_EQ(*static_cast<const std::int64_t*>(set.codes.data), 2);
+    ScoreRequest request;
+    const Array q(DType::f32, {2, 8}, {1});
+    request.q.tokens = q.view();
+    request.d = set;
+    const Array scores(DType::f32, {2});
+    score(request, {scores.view(), {}, {}});
+    EXPECT_EQ(scores[0], 0);
+    EXPECT_GT(scores[1], 0);
+}
+
+TEST_F(PlaidIndexTest, TypesOfNextPlaidAreReadToo) {
+    array("centroids.npy", Array(DType::f32, {3, 8}, {1, 2, 3}));
+    array("0.codes.npy", Array(DType::i32, {3}, {0, 1, 2}));
+    EXPECT_EQ(PlaidIndex::open(folder).centroid_dtype(), DType::f32);
+}
+
+TEST_F(PlaidIndexTest, WhatIsWrongIsNamed) {
+    text("doclens.0.json", "[2, 0, 2]");
+    expect_wrong(ErrorCode::data, {"0.codes.npy", "3 codes", "doclens.0.json", "4 tokens"});
+    text("doclens.0.json", "[2, -1, 2]");
+    expect_wrong(ErrorCode::data, {"doclens.0.json", "length 1", "-1"});
+    text("doclens.0.json", "{}");
+    expect_wrong(ErrorCode::data, {"doclens.0.json", "list"});
+    text("doclens.0.json", "[2, 0");
+    expect_wrong(ErrorCode::data, {"doclens.0.json", "JSON"});
+    text("doclens.0.json", "[2, 0, 1]");
+    array("0.residuals.npy", Array(DType::u8, {3, 2}));
+    expect_wrong(ErrorCode::data, {"0.residuals.npy", "[3, 2]", "[3, 4]"});
+    array("0.residuals.npy", Array(DType::i8, {3, 4}));
+    expect_wrong(ErrorCode::data, {"0.residuals.npy", "int8", "uint8"});
+    fs::remove(folder / "0.residuals.npy");
+    expect_wrong(ErrorCode::io, {"0.residuals.npy"});
+    array("bucket_weights.npy", Array(DType::f32, {4}));
+    expect_wrong(ErrorCode::data, {"bucket_weights.npy", "4 weights", "nbits is 4"});
+    array("centroids.npy", Array(DType::f64, {3, 8}));
+    expect_wrong(ErrorCode::data, {"centroids.npy", "float64", "float16 or float32"});
+    text("metadata.json", R"({"num_chunks": 2, "nbits": 3})");
+    expect_wrong(ErrorCode::data, {"metadata.json", "nbits", "3"});
+    text("metadata.json", R"({"num_chunks": 2})");
+    expect_wrong(ErrorCode::data, {"metadata.json", "nbits is missing"});
+    text("metadata.json", R"({"num_chunks": "2", "nbits": 4})");
+    fs::rename(folder / "centroids.npy", folder / "centroids.pt");
+    expect_wrong(ErrorCode::data, {"ColBERTv2", "centroids.pt"});
+}
+
+}  // namespace
+}  // namespace rowmax::io
