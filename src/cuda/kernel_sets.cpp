@@ -12,11 +12,11 @@ const KernelEntry few_rows_bf16[6] = {
     few_rows_entry<TokenType::bf16, 128, false>(), few_rows_entry<TokenType::bf16, 128, true>()};
 
 const KernelEntry many_rows_f16[4] = {
-    many_rows_entry<TokenType::f16, false, false>(), many_rows_entry<TokenType::f16, false, true>(),
-    many_rows_entry<TokenType::f16, true, false>(), many_rows_entry<TokenType::f16, true, true>()};
+    many_rows_entry<TokenType::f16, false>(), normalized_rows_entry<TokenType::f16, false>(),
+    many_rows_entry<TokenType::f16, true>(), normalized_rows_entry<TokenType::f16, true>()};
 const KernelEntry many_rows_bf16[4] = {
-    many_rows_entry<TokenType::bf16, false, false>(), many_rows_entry<TokenType::bf16, false, true>(),
-    many_rows_entry<TokenType::bf16, true, false>(), many_rows_entry<TokenType::bf16, true, true>()};
+    many_rows_entry<TokenType::bf16, false>(), normalized_rows_entry<TokenType::bf16, false>(),
+    many_rows_entry<TokenType::bf16, true>(), normalized_rows_entry<TokenType::bf16, true>()};
 
 const KernelEntry wide_rows_f16[2] = {wide_rows_entry<TokenType::f16, false>(),
                                       wide_rows_entry<TokenType::f16, true>()};
@@ -27,8 +27,8 @@ const KernelEntry few_rows_tf32[6] = {
     few_rows_entry<TokenType::tf32, 32, false>(),  few_rows_entry<TokenType::tf32, 32, true>(),
     few_rows_entry<TokenType::tf32, 64, false>(),  few_rows_entry<TokenType::tf32, 64, true>(),
     few_rows_entry<TokenType::tf32, 128, false>(), few_rows_entry<TokenType::tf32, 128, true>()};
-const KernelEntry many_rows_tf32[2] = {many_rows_entry<TokenType::tf32, false, false>(),
-                                       many_rows_entry<TokenType::tf32, true, false>()};
+const KernelEntry many_rows_tf32[2] = {many_rows_entry<TokenType::tf32, false>(),
+                                       many_rows_entry<TokenType::tf32, true>()};
 
 const KernelEntry split_rows_f32[4] = {split_rows_entry<32, false>(), split_rows_entry<32, true>(),
                                        split_rows_entry<64, false>(), split_rows_entry<64, true>()};

@@ -33,7 +33,7 @@ int rows_for(const KernelEntry& entry, const core::Params& params) {
 }
 
 Plan plan_for(const KernelEntry& entry, const core::Params& params) {
-    return make_plan(params, rows_for(entry, params), device_info(params.place.ordinal).processors);
+    return make_plan(params, rows_for(entry, params), device_info(params.place.ordinal).processors, entry.row_step);
 }
 
 /// Warpgroups that work on different queries hold rows of their own.

@@ -110,8 +110,27 @@ TEST(Plan, EveryPairAndRowHasOnePlace) {
             const core::Problem problem = core::make_problem(sample.request);
             for (const int rows : {16, 32, 64, 128, 256})
                 expect_partition(problem.params, cuda::make_plan(problem.params, rows, 132));
+            expect_partition(problem.params, cuda::make_plan(problem.params, 256, 132, 64));
         }
     }
+}
+
+// With a step, blocks are as full as can be: rows of a block, and how many of them.
+TEST(Plan, BlocksHaveNoMoreRowsThanTheyNeed) {
+    const auto blocks = [](std::int64_t nq, std::int64_t lq) {
+        const Sample sample({Layout::cross, DType::f16, nq, 6, lq, 40, 8, false, false, 3}, normal());
+        const Plan plan = cuda::make_plan(core::make_problem(sample.request).params, 256, 132, 64);
+        return std::pair(plan.rows, plan.blocks);
+    };
+    EXPECT_EQ(blocks(16, 20), std::pair(192, 2));
+    EXPECT_EQ(blocks(16, 32), std::pair(256, 2));
+    EXPECT_EQ(blocks(1, 100), std::pair(128, 1));
+    EXPECT_EQ(blocks(1, 1), std::pair(128, 1));
+    EXPECT_EQ(blocks(1, 256), std::pair(256, 1));
+    EXPECT_EQ(blocks(1, 257), std::pair(192, 2));
+    EXPECT_EQ(blocks(3, 513), std::pair(192, 9));
+    EXPECT_EQ(blocks(1, 1024), std::pair(256, 4));
+    EXPECT_EQ(blocks(1, 1032), std::pair(256, 5));
 }
 
 TEST(Plan, FewLongDocumentsAreCut) {

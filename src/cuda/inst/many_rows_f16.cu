@@ -1,8 +1,9 @@
 #include "cuda/kernels/many_rows.cuh"
+#include "cuda/kernels/normalized_rows.cuh"
 
 namespace rowmax::cuda {
 
-template KernelEntry many_rows_entry<TokenType::f16, false, false>();
-template KernelEntry many_rows_entry<TokenType::f16, false, true>();
+template KernelEntry many_rows_entry<TokenType::f16, false>();
+template KernelEntry normalized_rows_entry<TokenType::f16, false>();
 
 }  // namespace rowmax::cuda

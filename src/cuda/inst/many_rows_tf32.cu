@@ -2,6 +2,6 @@
 
 namespace rowmax::cuda {
 
-template KernelEntry many_rows_entry<TokenType::tf32, false, false>();
+template KernelEntry many_rows_entry<TokenType::tf32, false>();
 
 }  // namespace rowmax::cuda

@@ -2,6 +2,6 @@
 
 namespace rowmax::cuda {
 
-template KernelEntry many_rows_entry<TokenType::tf32, true, false>();
+template KernelEntry many_rows_entry<TokenType::tf32, true>();
 
 }  // namespace rowmax::cuda

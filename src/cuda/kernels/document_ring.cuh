@@ -34,7 +34,9 @@ inline constexpr int most_stages = 12;
 /// What a slot's tile is, packed: readers look at it once.
 struct TileFlags {
     std::int32_t bits = 0;
-    static constexpr std::int32_t first_bit = 8, last_bit = 16, stop_bit = 32;
+    static constexpr std::int32_t first_bit = 8, last_bit = 16, stop_bit = 32, inner_bit = 64;
+    /// Of a tile in whose bits nothing else is set: 128 kept tokens, with others before them and behind.
+    static constexpr std::int32_t usual = inner_bit | 4;
     /// Boxes that are loaded: 0 to 4.
     [[nodiscard]] __device__ __forceinline__ int boxes() const { return bits & 7; }
     [[nodiscard]] __device__ __forceinline__ bool first() const { return (bits & first_bit) != 0; }
@@ -43,10 +45,16 @@ struct TileFlags {
     [[nodiscard]] __device__ __forceinline__ bool stop() const { return (bits & stop_bit) != 0; }
 };
 
-struct alignas(16) Tile {
+/// Which tokens of a document a tile has.
+struct TileTokens {
     std::uint32_t keep[boxes_of_tile];  ///< bit t: token t of the box is kept
+    std::int32_t base;                  ///< the tile's first token, counted from the document's first
+};
+
+struct alignas(16) Tile {
+    std::uint32_t keep[boxes_of_tile];
     Unit unit;
-    std::int32_t base;  ///< the tile's first token, counted from the document's first
+    std::int32_t base;
     TileFlags flags;
 };
 
@@ -192,6 +200,7 @@ class DocumentProducer {
 
     __device__ __forceinline__ void send_unit(const Work& work) {
         int first = TileFlags::first_bit;
+        bool opened = false;
         for (int base = work.begin;; base += tokens, first = 0) {
             Tile tile;
             tile.unit = work.unit;
@@ -204,11 +213,17 @@ class DocumentProducer {
                 if (tile.keep[b] != 0) boxes = b + 1;
             }
             tile.flags.bits = boxes | first | last;
+            if (opened && last == 0 && whole(tile)) tile.flags.bits = TileFlags::usual;
+            opened = opened || boxes > 0;
             BoxCorner at = work.corner;
             at.token += base;
             if (tile.flags.bits != 0) send(tile, at);
             if (last != 0) return;
         }
+    }
+
+    __device__ __forceinline__ static bool whole(const Tile& tile) {
+        return (tile.keep[0] & tile.keep[1] & tile.keep[2] & tile.keep[3]) == all_lanes;
     }
 
     /// Which of the 32 tokens from `token` on are kept.
@@ -278,6 +293,8 @@ class DocumentReaderOf {
         wait_full();
         return ring_.tiles[place_.slot];
     }
+    /// The tile whose first slot is next and is full.
+    [[nodiscard]] __device__ __forceinline__ const Tile& tile() const { return ring_.tiles[place_.slot]; }
     __device__ __forceinline__ void read_head(TileHead& head) {
         const Tile& tile = next();
         head.flags.bits = uniform(tile.flags.bits);
@@ -308,6 +325,15 @@ class DocumentReaderOf {
     __device__ __forceinline__ void leave() {
         release(place_.slot);
         advance();
+    }
+    /// This warp has read `count` slots from this one on.
+    __device__ __forceinline__ void release_all(int slot, int count) {
+        __syncwarp();
+#pragma unroll 1
+        for (int s = 0; s < count; ++s) {
+            if (threadIdx.x % 32 == 0) arrive(&ring_.empty[slot]);
+            slot = slot + 1 == stages_ ? 0 : slot + 1;
+        }
     }
     /// This warp has read the slot.
     __device__ __forceinline__ void release(int slot) {

@@ -15,6 +15,7 @@ struct KernelEntry {
     const void* function = nullptr;
     int rows = 0;          ///< most query rows of a block
     int least_rows = 0;    ///< least that it can be told to take instead, in powers of two
+    int row_step = 0;      ///< where not 0: it takes any multiple of that instead, from two on
     bool indexed = false;  ///< keeps winning tokens
     NormalizeUse normalize = NormalizeUse::either;
     int control_bytes = 0;  ///< shared memory; for Hopper: besides the slots of both sides

@@ -11,8 +11,10 @@ namespace rowmax::cuda {
 // One function for each kernel; the files of inst/ instantiate them.
 template <TokenType Type, int Rows, bool Indexed>
 KernelEntry few_rows_entry();
-template <TokenType Type, bool Indexed, bool Normalized>
+template <TokenType Type, bool Indexed>
 KernelEntry many_rows_entry();
+template <TokenType Type, bool Indexed>
+KernelEntry normalized_rows_entry();
 template <TokenType Type, bool Indexed>
 KernelEntry wide_rows_entry();
 template <TokenType Type, bool Indexed>

@@ -1,273 +1,281 @@
 // Many query rows against documents, at the speed of the tensor cores.
 //
-//   query rows 256 (M, four tiles of 64)  x  document tile 128 tokens (N)  ->  one maximum a row
+//   query rows 128 to 256 (M, tiles of 64)  x  document tile 128 tokens (N)  ->  one maximum a row
 //
-//   warps 0..3, 4..7   two warpgroups: the first takes row tiles 0 and 2, the second 1 and 3. Each multiplies a
-//                      document tile, then folds it into the rows' maxima in registers, while the other multiplies.
-//   warp 8             fills the ring of document tiles (document_ring.cuh)
-//   warp 9             adds up the maxima that the warpgroups leave, writes scores and winners (row_maxima.cuh)
+//   warps 0..3, .. 12..15   warpgroups, a row tile each. One multiplies a document tile while the others fold theirs
+//   into
+//                           the rows' maxima, in registers, and write what finished documents leave. They take turns.
+//   warp 16                 fills the ring of document tiles (document_ring.cuh)
+//   warp 17                 adds up sums of rows to scores (oct_sums.cuh)
 //
-//   shared memory: ring slots | query tiles (ceil(d / 64) x 256 x 128 bytes) | Control
+//   shared memory: ring slots | query tiles (ceil(d / 64) x rows x 128 bytes) | Control
 //
 // A document's last tile is multiplied with as many columns (32, 64, 96, 128) as its boxes hold.
 #pragma once
 
+#include "cuda/kernels/integer_fold.cuh"
 #include "cuda/kernels/kernel_sets.hpp"
+#include "cuda/kernels/oct_sums.cuh"
 #include "cuda/kernels/products.cuh"
 #include "cuda/kernels/query_tile.cuh"
 #include "cuda/kernels/roles.cuh"
-#include "cuda/kernels/row_maxima.cuh"
-#include "cuda/kernels/token_norms.cuh"
 #include "cuda/prim/wgmma.cuh"
 
 namespace rowmax::cuda {
 
 inline constexpr int many_rows_block = 256;
-inline constexpr int many_rows_groups = 2;
+inline constexpr int many_rows_groups = 4;
+inline constexpr int rows_of_warpgroup = many_rows_block / many_rows_groups;
 inline constexpr int reading_warps = 4 * many_rows_groups;
 
-template <bool Indexed>
 struct ManyRowsControl {
     Warmth warmth;
     DocumentRing ring;
-    RowMaxima<Indexed, many_rows_block> maxima;
-    TileNorms norms;
-    float query_inverse[many_rows_block];
+    OctSums<many_rows_block> sums;
 };
 
-template <TokenType Type, bool Indexed, bool Normalized>
+template <TokenType Type, bool Indexed>
 class ManyRowsReader {
   public:
-    using Control = ManyRowsControl<Indexed>;
+    __device__ __forceinline__ ManyRowsReader(ManyRowsControl& control, std::byte* queries, const Arguments& call)
+        : queries_(queries), call_(call), reader_(control.ring, call.stages), out_(control.sums) {}
 
-    __device__ __forceinline__ ManyRowsReader(Control& control, std::byte* queries, const Arguments& call)
-        : control_(control),
-          queries_(queries),
-          call_(call),
-          reader_(control.ring, call.stages),
-          out_(control.maxima),
-          norms_(control.norms, static_cast<int>(threadIdx.x / 32)) {}
-
-    // While a tile is multiplied, the next one's head is read: only what depends on the products lies between two of a
-    // warpgroup's multiplications.
+    // While a tile is multiplied, the next one is waited for: only what depends on the products lies between two of a
+    // warpgroup's multiplications. Most tiles of long documents are of one kind, found by one comparison: each branch
+    // takes as long as twenty additions.
     __device__ __forceinline__ void run() {
-        if (group_ == 1) pass_turn();
-        next_head();
-        while (!head_.flags.stop()) {
-            const TileHead now = head_;
-            if (now.flags.first()) begin_unit(now);
-            if (now.flags.boxes() == 0) {
-                reader_.leave();
-                next_head();
-            } else if (row_tiles_ == 2) {
-                take_tile<2>(now);
-            } else {
-                take_tile<1>(now);
-            }
-            if (now.flags.last()) finish();
-        }
+        if (group_ == 1) pass_turn(0);
+        look_ahead();
+        while (!next_.stop()) take_tile(next_);
         if (group_ == 0) take_turn();
-        if constexpr (Normalized) norms_.stop();
         out_.stop();
     }
 
   private:
-    __device__ __forceinline__ void next_head() {
-        reader_.read_head(head_);
-        if constexpr (Normalized) {
-            if (head_.flags.boxes() > 0) find_norms();
+    __device__ __forceinline__ void look_ahead() { next_.bits = uniform(reader_.next().flags.bits); }
+
+    __device__ __forceinline__ void take_tile(const TileFlags now) {
+        if (now.bits == usual_) {
+            take_columns<128, true>();
+        } else {
+            if (now.first()) begin_unit(reader_.tile().unit);
+            take_any(now);
+        }
+        seen_ = seen_ || now.boxes() > 0;
+        if (now.last()) finish();
+    }
+
+    __device__ __forceinline__ void take_any(const TileFlags now) {
+        if (now.boxes() == 0) {
+            reader_.leave();
+            look_ahead();
+        } else if (group_ >= at_work_) {
+            leave_tile();
+        } else if (now.boxes() == 4) {
+            take_columns<128, false>();
+        } else if (now.boxes() == 3) {
+            take_columns<96, false>();
+        } else if (now.boxes() == 2) {
+            take_columns<64, false>();
+        } else {
+            take_columns<32, false>();
         }
     }
 
-    // Of the tile that comes next, while this one is multiplied: each warpgroup those of half of its tokens, two lanes
-    // a token.
-    __device__ __forceinline__ void find_norms() {
-        const int token = static_cast<int>(threadIdx.x / 2);
-        PassingNorm<Type, 2> norm;
-        DocumentReader ahead = reader_;
-#pragma unroll 1
-        for (int s = 0; s < slots_of_tile_; ++s) {
-            if (s > 0) ahead.wait_full();
-            add_squares<pieces_of_slot>(norm, ahead, ahead.slot(), token);
-            ahead.advance();
-        }
-        norms_.put(head_, token, 0, tile_tokens, norm);
-    }
-
-    __device__ __forceinline__ void begin_unit(const TileHead& now) {
-        const bool reload = new_queries(call_.params, unit_, now.unit);
-        unit_ = now.unit;
+    __device__ __forceinline__ void begin_unit(const Unit& unit) {
+        const bool reload = new_queries(call_.params, unit_, unit);
+        unit_ = unit;
         seen_ = false;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) best_[i / 2][i % 2] = {};
         if (reload) load_queries();
+        const std::uint32_t kept = kept_rows();
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            best_[r] = {};
+            if ((kept >> r & 1U) == 0) best_[r].value = largest_nan();
+        }
     }
 
-    // This warpgroup's rows only: the other one goes on with its own.
+    // This warpgroup's rows only: the others go on with theirs.
     __device__ __forceinline__ void load_queries() {
         const int thread = static_cast<int>(threadIdx.x % 128);
         const int used = rows_used(call_.params, call_.plan, unit_);
-        row_tiles_ = uniform(used > 64 * (group_ + 2) ? 2 : 1);
+        at_work_ = uniform(max(2, (used + rows_of_warpgroup - 1) / rows_of_warpgroup));
+        usual_ = group_ < at_work_ ? TileFlags::usual : -1;
+        next_group_ = group_ + 1 < at_work_ ? group_ + 1 : 0;
+        if (group_ >= at_work_) return;
+        place_ = place_of(call_, unit_, row_of(call_.params, call_.plan, unit_, row_number(lane_ % 2)));
         sync_threads(1 + group_, 128);
-        for (int i = 0; i < row_tiles_; ++i) {
-            load_query_rows<Type>(call_, unit_, queries_, many_rows_block, 64 * (group_ + 2 * i), 64, thread, 128);
-        }
-        if constexpr (Normalized) normalize_queries(thread);
+        load_query_rows<Type>(call_, unit_, queries_, call_.plan.rows, rows_of_warpgroup * group_, rows_of_warpgroup,
+                              thread, 128);
         fence_async_proxy();
         sync_threads(1 + group_, 128);
     }
 
-    __device__ __forceinline__ void normalize_queries(int thread) {
-        sync_threads(1 + group_, 128);
-        const int row = 64 * (group_ + 2 * (thread / 64)) + thread % 64;
-        if (thread / 64 >= row_tiles_) return;
-        control_.query_inverse[row] = normalize_query_row<Type>(queries_, many_rows_block, row, call_.params.dim);
+    [[nodiscard]] __device__ __forceinline__ int row_number(int r) const {
+        return rows_of_warpgroup * group_ + 16 * warp_ + 8 * r + lane_ / 4;
+    }
+    /// Bit r: row r of this thread is a token that counts.
+    [[nodiscard]] __device__ __forceinline__ std::uint32_t kept_rows() const {
+        return ballot(place_.kept()) >> (lane_ / 4 * 4);
     }
 
-    [[nodiscard]] __device__ __forceinline__ int row_number(int row_tile, int r) const {
-        return 64 * (group_ + 2 * row_tile) + 16 * warp_ + 8 * r + lane_ / 4;
-    }
-
-    // Named barriers 3 and 4: the turn of either warpgroup. Both see the same tiles, so turns come out even.
+    // Named barriers 5 to 8: the turns of the warpgroups that are at work on a tile, one after the other, then the
+    // first's with the next tile. All see the same tiles, so turns come out even.
     __device__ __forceinline__ void take_turn() {
-        sync_threads(3 + group_, 256);
+        sync_threads(5 + group_, 256);
     }
-    __device__ __forceinline__ void pass_turn() {
-        arrive_threads(4 - group_, 256);
+    __device__ __forceinline__ void pass_turn(int to) {
+        arrive_threads(5 + to, 256);
     }
 
-    template <int RowTiles>
-    __device__ __forceinline__ void take_tile(const TileHead& now) {
-        switch (now.flags.boxes()) {
-            case 1: return take_columns<RowTiles, 32>(now);
-            case 2: return take_columns<RowTiles, 64>(now);
-            case 3: return take_columns<RowTiles, 96>(now);
-            default: return take_columns<RowTiles, 128>(now);
+    __device__ __forceinline__ void leave_tile() {
+        reader_.leave();
+#pragma unroll 1
+        for (int s = 1; s < slots_of_tile_; ++s) {
+            reader_.wait_full();
+            reader_.leave();
         }
+        look_ahead();
     }
 
-    template <int RowTiles, int Columns>
-    __device__ __forceinline__ void take_columns(const TileHead& now) {
-        Products<Columns> products[RowTiles];
+    // Usual: see TileFlags.
+    template <int Columns, bool Usual>
+    __device__ __forceinline__ void take_columns() {
+        Products<Columns> products[1];
+        const int first = reader_.slot();
+        if constexpr (holds_tiles) wait_for_rest();
         take_turn();
-        multiply_slot<false>(products, 0);
+        multiply_slot<false>(products[0], 0);
+        TileTokens tokens;
+        read_tokens<Usual>(tokens);
 #pragma unroll 1
         for (int s = 1; s < slots_of_tile_; ++s) {
             const int before = reader_.slot();
             reader_.advance();
-            reader_.wait_full();
-            multiply_slot<true>(products, s);
-            wait_multiply_groups<1>();
-            reader_.release(before);
+            if constexpr (!holds_tiles) reader_.wait_full();
+            multiply_slot<true>(products[0], s);
+            if constexpr (!holds_tiles) {
+                wait_multiply_groups<1>();
+                reader_.release(before);
+            }
         }
-        pass_turn();
+        pass_turn(next_group_);
         const int last = reader_.slot();
         reader_.advance();
-        next_head();
+        look_ahead();
         wait_multiply_groups<0>();
-        reader_.release(last);
-        if constexpr (Normalized) scale_columns(products, norms_.next());
-        fold(products, now);
+        sum_is_complete(products[0].value);
+        if constexpr (holds_tiles) {
+            reader_.release_all(first, slots_of_tile_);
+        } else {
+            reader_.release(last);
+        }
+        fold<Usual>(products[0], tokens);
     }
 
-    template <bool Add, int RowTiles, int Columns>
-    __device__ __forceinline__ void multiply_slot(Products<Columns> (&products)[RowTiles], int s) {
+    // Slots behind the tile's first, before the turn is taken.
+    __device__ __forceinline__ void wait_for_rest() {
+        DocumentReader ahead = reader_;
+#pragma unroll 1
+        for (int s = 1; s < slots_of_tile_; ++s) {
+            ahead.advance();
+            ahead.wait_full();
+        }
+    }
+
+    // Before the slot that says so is released.
+    template <bool Usual>
+    __device__ __forceinline__ void read_tokens(TileTokens& tokens) const {
+        if constexpr (!Usual) {
+#pragma unroll
+            for (int b = 0; b < boxes_of_tile; ++b) tokens.keep[b] = reader_.tile().keep[b];
+        }
+        if constexpr (Indexed) tokens.base = reader_.tile().base;
+    }
+
+    template <bool Add, int Columns>
+    __device__ __forceinline__ void multiply_slot(Products<Columns>& products, int s) {
         const std::uint64_t tokens = operand(reader_.address());
-        const std::uint64_t rows = operand(shared_address(queries_) + (s * many_rows_block + 64 * group_) * row_bytes);
+        const std::uint64_t rows =
+            operand(shared_address(queries_) + (s * call_.plan.rows + rows_of_warpgroup * group_) * row_bytes);
         multiply_fence();
 #pragma unroll
         for (int step = 0; step < 4; ++step) {
-#pragma unroll
-            for (int i = 0; i < RowTiles; ++i) {
-                multiply<Type>(products[i].value, advance(rows + i * (128 * row_bytes >> 4), step),
-                               advance(tokens, step), Add || step > 0);
-            }
+            multiply<Type>(products.value, advance(rows, step), advance(tokens, step), Add || step > 0);
         }
         close_multiply_group();
     }
 
-    template <int RowTiles, int Columns>
-    __device__ __forceinline__ void fold(const Products<Columns> (&products)[RowTiles], const TileHead& now) {
-        if constexpr (Indexed) {
-            if (!seen_) {
-                const int token = first_kept(now.keep, now.base);
-#pragma unroll
-                for (int i = 0; i < 4; ++i) best_[i / 2][i % 2].token = token;
-            }
-        }
-        seen_ = true;
+    template <bool Usual, int Columns>
+    __device__ __forceinline__ void fold(Products<Columns>& products, const TileTokens& tokens) {
+        IntegerFold<Indexed, Columns> fold(best_, products);
         const int shift = 2 * (lane_ % 4);
-        std::uint32_t keep[boxes_of_tile];
-        std::uint32_t full = 0;
-#pragma unroll
-        for (int b = 0; b < boxes_of_tile; ++b) {
-            keep[b] = now.keep[b] >> shift;
-            if (now.keep[b] == all_lanes) full |= 1U << b;
-        }
-        if constexpr (RowTiles == 2) {
-            Fold<Indexed>::tile(best_, products, keep, full, now.base + shift);
-        } else {
-            Maximum<Indexed> best[1][2] = {{best_[0][0], best_[0][1]}};
-            Fold<Indexed>::tile(best, products, keep, full, now.base + shift);
-            best_[0][0] = best[0][0];
-            best_[0][1] = best[0][1];
-        }
-    }
-
-    // Rows side by side, so that the exchanges of one wait while the others' are under way.
-    __device__ __forceinline__ void finish() {
-        out_.begin();
-#pragma unroll
-        for (int distance = 1; distance <= 2; distance *= 2) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) join(best_[i / 2][i % 2], exchange(best_[i / 2][i % 2], distance));
-        }
-        if (lane_ % 4 == 0) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                if (i / 2 >= row_tiles_) continue;
-                const int row = row_number(i / 2, i % 2);
-                out_.put(row, best_[i / 2][i % 2]);
-                if constexpr (Normalized) out_.put_inverse(row, control_.query_inverse[row]);
+        if constexpr (!Usual) {
+            if constexpr (Indexed) {
+                if (!seen_) best_[0].token = best_[1].token = first_kept(tokens.keep, tokens.base);
             }
+            std::uint32_t keep[boxes_of_tile];
+            std::uint32_t full = 0;
+#pragma unroll
+            for (int b = 0; b < boxes_of_tile; ++b) {
+                keep[b] = tokens.keep[b] >> shift;
+                if (tokens.keep[b] == all_lanes) full |= 1U << b;
+            }
+            fold.hide(keep, full);
         }
-        out_.send(unit_, seen_);
+        fold.tile(Indexed ? tokens.base + shift : 0);
     }
 
-    Control& control_;
+    // Of the four lanes that share two rows, the first and the third go on with one, the others with the other.
+    __device__ __forceinline__ void finish() {
+        float oct = 0;
+        if (group_ < at_work_) {
+#pragma unroll
+            for (int distance = 1; distance <= 2; distance *= 2) {
+#pragma unroll
+                for (int r = 0; r < 2; ++r) join(best_[r], exchange(best_[r], distance));
+            }
+            const Maximum<Indexed> best = choose(lane_ % 2 == 0, best_[0], best_[1]);
+            if (rows_wanted<Indexed>(call_) && lane_ % 4 < 2) write_row(call_, unit_, place_, best, 1.0F, seen_);
+            oct = sum_of_oct<4>(place_.adds(best.value, seen_));
+        }
+        out_.send(unit_, rows_of_warpgroup / rows_of_oct * group_ + 2 * warp_, oct);
+    }
+
+    // Whole tiles fit the ring, however many dimensions there are: slots can be waited for and released together.
+    static constexpr bool holds_tiles = bytes_of(Type) == 2;
+
     std::byte* queries_;
     const Arguments& call_;
     DocumentReader reader_;
     const int group_ = uniform(static_cast<int>(threadIdx.x / 128));
     const int warp_ = uniform(static_cast<int>(threadIdx.x / 32 % 4));
     const int lane_ = static_cast<int>(threadIdx.x % 32);
-    MaximaSender<Indexed, many_rows_block> out_;
-    NormsOfTiles<Type> norms_;
+    OctSumsSender<many_rows_block> out_;
     Unit unit_{-1, -1, -1};
-    int row_tiles_ = 1;
+    int at_work_ = 0;  ///< warpgroups that have rows, or the first two: nobody passes a turn to itself
+    RowPlace place_;   ///< of row lane % 2 of this thread's
     bool seen_ = false;
     const int slots_of_tile_ = slots_of_token<Type>(call_.params.dim);
-    TileHead head_;
-    Maximum<Indexed> best_[2][2];
+    TileFlags next_;
+    int usual_ = -1;      ///< bits of the tiles that take the short way
+    int next_group_ = 0;  ///< whose turn is next
+    Maximum<Indexed> best_[2];
 };
 
-template <TokenType Type, bool Indexed, bool Normalized>
+template <TokenType Type, bool Indexed>
 __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
     many_rows(const __grid_constant__ TiledArguments arguments) {
     extern __shared__ std::byte memory[];
     std::byte* slots = aligned_slots(memory);
     const Arguments& call = arguments.call;
     std::byte* queries = slots + call.stages * slot_bytes;
-    using Control = ManyRowsControl<Indexed>;
-    auto& control =
-        *reinterpret_cast<Control*>(queries + slots_of_token<Type>(call.params.dim) * many_rows_block * row_bytes);
+    auto& control = *reinterpret_cast<ManyRowsControl*>(queries + slots_of_token<Type>(call.params.dim) *
+                                                                      call.plan.rows * row_bytes);
     warm_up(arguments, control.warmth);
-    if (threadIdx.x % 32 == 0) {
+    if (lane_anew() == 0) {
         init_ring(control.ring, slots, reading_warps);
-        if (threadIdx.x == 0) init_maxima(control.maxima, reading_warps);
-        if constexpr (Normalized) {
-            if (threadIdx.x == 32) init_norms(control.norms, reading_warps);
-        }
+        if (threadIdx.x == 0) init_oct_sums(control.sums, reading_warps);
         fence_barrier_init();
     }
     __syncthreads();
@@ -275,25 +283,23 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
     const int warp = uniform(static_cast<int>(threadIdx.x / 32));
     if (warp < reading_warps) {
         take_registers<Registers<many_rows_groups>::reader>();
-        ManyRowsReader<Type, Indexed, Normalized>(control, queries, call).run();
+        ManyRowsReader<Type, Indexed>(control, queries, call).run();
     } else {
         release_registers<Registers<many_rows_groups>::others>();
         if (warp == reading_warps) DocumentProducer<Type>(control.ring, arguments, 0, 1).run();
-        if (warp == reading_warps + 1) RowWriter<Indexed, many_rows_block, false>(control.maxima, call).run();
-        if constexpr (Normalized && may_be_far<Type>) {
-            if (warp == reading_warps + 2) look_after_far_tokens<Type>(control.norms, call, reading_warps);
-        }
+        if (warp == reading_warps + 1) write_scores_of_octs(control.sums, call);
     }
 }
 
-template <TokenType Type, bool Indexed, bool Normalized>
+template <TokenType Type, bool Indexed>
 KernelEntry many_rows_entry() {
     KernelEntry entry;
-    entry.function = reinterpret_cast<const void*>(&many_rows<Type, Indexed, Normalized>);
+    entry.function = reinterpret_cast<const void*>(&many_rows<Type, Indexed>);
     entry.rows = entry.least_rows = many_rows_block;
+    entry.row_step = rows_of_warpgroup;
     entry.indexed = Indexed;
-    entry.normalize = Normalized ? NormalizeUse::only : NormalizeUse::never;
-    entry.control_bytes = static_cast<int>(sizeof(ManyRowsControl<Indexed>));
+    entry.normalize = NormalizeUse::never;
+    entry.control_bytes = static_cast<int>(sizeof(ManyRowsControl));
     entry.threads = tiled_threads(many_rows_groups);
     entry.type = Type;
     return entry;

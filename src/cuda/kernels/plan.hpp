@@ -183,13 +183,23 @@ constexpr TokenRange tokens_of_part(const Plan& plan, int part, std::int64_t len
     return {begin, end < length ? end : length};
 }
 
+/// Blocks of `most` rows at the most, in steps of `step`, none of them less full than it must be: how many rows a block
+/// of a query of `octs` octs has.
+constexpr int even_rows(std::int64_t octs, int most, int step) {
+    const std::int64_t steps = (octs * rows_of_oct + step - 1) / step;
+    const std::int64_t blocks = (steps * step + most - 1) / most;
+    return static_cast<int>((steps + blocks - 1) / blocks) * step;
+}
+
 /// How a call of this shape is cut into blocks of at most `rows` rows for a device of `processors` multiprocessors.
-constexpr Plan make_plan(const core::Params& params, int rows, int processors) {
+/// With a `step`, blocks may have any multiple of that, from two on, and have no more than they need.
+constexpr Plan make_plan(const core::Params& params, int rows, int processors, int step = 0) {
     const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
     Plan plan;
-    plan.rows = rows;
     const std::int64_t length = params.q.max_length > 0 ? params.q.max_length : 1;
     const std::int64_t octs = ceil_div(length, rows_of_oct);
+    if (step > 0 && octs * rows_of_oct > rows) rows = even_rows(octs, rows, step);
+    plan.rows = rows;
     const std::int64_t octs_of_block = rows / rows_of_oct;
     plan.groups = static_cast<int>(ceil_div(length, rows_of_group));
     plan.octs_per_query = static_cast<int>(octs < octs_of_block ? octs : octs_of_block);
@@ -214,6 +224,10 @@ constexpr Plan make_plan(const core::Params& params, int rows, int processors) {
     }
     plan.blocks = static_cast<int>(blocks);
     plan.width = static_cast<int>(width);
+    if (step > 0) {
+        const int used = plan.queries_per_block * plan.octs_per_query * rows_of_oct;
+        plan.rows = used <= 2 * step ? 2 * step : (used + step - 1) / step * step;
+    }
 
     // Documents are cut where there are too few of them to go round, and only into pieces worth a thread block.
     constexpr std::int64_t least_part = 512;

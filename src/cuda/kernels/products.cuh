@@ -14,6 +14,9 @@ struct Products {
     [[nodiscard]] __device__ __forceinline__ float at(int row, int column) const {
         return value[column / 2 * 4 + row * 2 + column % 2];
     }
+    [[nodiscard]] __device__ __forceinline__ float& at(int row, int column) {
+        return value[column / 2 * 4 + row * 2 + column % 2];
+    }
 };
 
 /// Columns that a thread holds of each row are 2 (lane % 4) + offset_of(c).

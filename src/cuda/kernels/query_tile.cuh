@@ -30,7 +30,7 @@ __device__ __forceinline__ void load_query_rows(const Arguments& call, const Uni
     const int whole = call.q_by_16 ? dim / elements : 0;
     std::byte* to = tile + number * row_bytes;
     const auto place = [&](int piece) {
-        return reinterpret_cast<uint4*>(to + piece / 8 * tile_rows * row_bytes + ((piece % 8) ^ (number % 8)) * 16);
+        return reinterpret_cast<uint4*>(to + piece / 8 * tile_rows * row_bytes + ((piece & 7) ^ (number & 7)) * 16);
     };
     for (int piece = thread / count; piece < pieces; piece += at_once * step) {
         uint4 value[at_once];
@@ -60,7 +60,7 @@ template <TokenType Type>
 __device__ __forceinline__ float normalize_query_row(std::byte* tile, int tile_rows, int number, std::int64_t dim) {
     const auto piece = [&](int i) -> uint4& {
         return *reinterpret_cast<uint4*>(tile + (i / pieces_of_slot) * tile_rows * row_bytes + number * row_bytes +
-                                         ((i % pieces_of_slot) ^ (number % 8)) * 16);
+                                         ((i % pieces_of_slot) ^ (number & 7)) * 16);
     };
     const int pieces = slots_of_token<Type>(dim) * pieces_of_slot;
     PassingNorm<Type> passing;

@@ -13,8 +13,8 @@ constexpr int tiled_threads(int groups) {
 /// Registers of a thread after the warpgroups have shared them out anew: 65536 in all.
 template <int Groups>
 struct Registers {
-    static constexpr int reader = Groups == 2 ? 208 : 144;
-    static constexpr int others = Groups == 2 ? 88 : 80;
+    static constexpr int reader = Groups == 2 ? 208 : (Groups == 3 ? 144 : 104);
+    static constexpr int others = Groups == 2 ? 88 : (Groups == 3 ? 80 : 64);
     static_assert(128 * (Groups * reader + others) <= 65536);
 };
 

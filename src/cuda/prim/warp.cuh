@@ -27,6 +27,13 @@ __device__ __forceinline__ int uniform(int value) {
     return __shfl_sync(all_lanes, value, 0);
 }
 
+/// threadIdx.x % 32, anew: a value that is computed once and used in all roles of a kernel takes a register in all.
+__device__ __forceinline__ int lane_anew() {
+    int lane = 0;
+    asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+    return lane;
+}
+
 /// The larger of two; NaN when either is.
 /// https://docs.nvidia.com/cuda/parallel-thread-execution/#floating-point-instructions-max
 __device__ __forceinline__ float max_or_nan(float a, float b) {

@@ -22,9 +22,10 @@ __device__ __forceinline__ std::uint64_t operand(std::uint32_t address) {
     return swizzle_128 | group_stride | unused_stride | ((address & 0x3ffffU) >> 4);
 }
 
-/// The same operand, `steps` steps of 32 bytes further.
+/// The same operand, `steps` steps of 32 bytes further. Addresses end at 256 KiB, far from a carry into the upper half.
 __device__ __forceinline__ std::uint64_t advance(std::uint64_t operand, int steps) {
-    return operand + static_cast<std::uint64_t>(steps * 2);
+    const auto low = static_cast<std::uint32_t>(operand) + static_cast<std::uint32_t>(steps * 2);
+    return (operand & 0xffffffff00000000U) | low;
 }
 
 /// Before the first multiply after registers or shared memory were written.
@@ -37,6 +38,14 @@ __device__ __forceinline__ void close_multiply_group() {
 template <int Open>
 __device__ __forceinline__ void wait_multiply_groups() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Open) : "memory");
+}
+
+/// After the wait for the group that computes `sum`: the compiler does not know that it is complete only then, and
+/// would have what reads it begin before.
+template <int Elements>
+__device__ __forceinline__ void sum_is_complete(float (&sum)[Elements]) {
+#pragma unroll
+    for (float& x : sum) asm volatile("" : "+f"(x)::"memory");
 }
 
 /// How many products a step adds: 32 bytes of either operand.

@@ -1,0 +1,133 @@
+// The fold of similarities into the maxima of rows by integers: floats that are not negative compare as integers do, of
+// which Hopper finds the largest of three in one instruction.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/kernels/products.cuh"
+
+namespace rowmax::cuda {
+
+/// The NaN that matrix instructions and multiplications give: the largest integer, so it needs no case of its own.
+__device__ __forceinline__ float largest_nan() {
+    return __int_as_float(0x7fffffff);
+}
+
+/// Folds a tile of Columns tokens into the maxima of two rows: see Fold, which does the same by floats. Where a row has
+/// nothing above zero so far, the tile is folded once more, by numbers that are in order below zero too: rows that do
+/// not count should start with NaN, so that they never are the reason.
+template <bool Indexed, int Columns>
+class IntegerFold {
+  public:
+    __device__ __forceinline__ IntegerFold(Maximum<Indexed> (&best)[2], Products<Columns>& products)
+        : best_(best), products_(products) {}
+
+    /// `base`: the token of this thread's first column.
+    __device__ __forceinline__ void tile(int base) {
+        int before[2];
+        int now[2];
+#pragma unroll
+        for (int r = 0; r < 2; ++r) before[r] = now[r] = __float_as_int(best_[r].value);
+        columns(now);
+        // Asked of the whole warp: lanes that went apart would cost all that follows its uniform registers.
+        if (ballot(now[0] <= 0 || now[1] <= 0) != 0) [[unlikely]] {
+#pragma unroll
+            for (int r = 0; r < 2; ++r) before[r] = now[r] = in_order(best_[r].value);
+#pragma unroll
+            for (float& x : products_.value) x = __int_as_float(in_order(x));
+            columns(now);
+            keep_winners(before, now, base);
+#pragma unroll
+            for (int r = 0; r < 2; ++r) best_[r].value = __int_as_float(flip(now[r]));
+        } else {
+            keep_winners(before, now, base);
+#pragma unroll
+            for (int r = 0; r < 2; ++r) best_[r].value = __int_as_float(now[r]);
+        }
+    }
+
+    /// Columns that are not kept become the least there is, in place: there are no registers for them elsewhere.
+    /// `full`: bit b: box b is kept whole.
+    __device__ __forceinline__ void hide(const std::uint32_t* keep, std::uint32_t full) {
+        constexpr int boxes = Columns / 32;
+        constexpr std::uint32_t before_last = (1U << (boxes - 1)) - 1U;
+        if (full == 2 * before_last + 1) return;
+        if ((full & before_last) != before_last) {
+#pragma unroll
+            for (int box = 0; box < boxes - 1; ++box) hide_box(box, keep[box]);
+        }
+        hide_box(boxes - 1, keep[boxes - 1]);
+    }
+
+  private:
+    /// Columns 4k .. 4k + 3 of a row, at offsets 16 k + 0, 1, 8, 9: the last that had something better. Which of them
+    /// it was is told by the first three.
+    struct Four {
+        int offset = 0;  ///< 16 k
+        int a = 0;
+        int b = 0;
+        int c = 0;
+        [[nodiscard]] __device__ __forceinline__ int place_of(int maximum) const {
+            int place = offset + 9;
+            if (c == maximum) place = offset + 8;
+            if (b == maximum) place = offset + 1;
+            if (a == maximum) place = offset;
+            return place;
+        }
+    };
+
+    /// Bits that compare as the float does, from such bits or to them: its own inverse.
+    __device__ __forceinline__ static int flip(int bits) {
+        return bits ^ (bits >> 31 & 0x7fffffff);
+    }
+    /// The same, with -0 as +0.
+    __device__ __forceinline__ static int in_order(float x) {
+        return flip(__float_as_int(x + 0.0F));
+    }
+
+    __device__ __forceinline__ void hide_box(int box, std::uint32_t keep) {
+#pragma unroll
+        for (int c = 0; c < 8; ++c) {
+            const bool kept = (keep >> offset_of(c) & 1U) != 0;
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                float& x = products_.at(r, box * 8 + c);
+                x = kept ? x : minus_infinity;
+            }
+        }
+    }
+
+    __device__ __forceinline__ void columns(int (&now)[2]) {
+#pragma unroll
+        for (int k = 0; k < Columns / 16; ++k) {
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                int x[4];
+#pragma unroll
+                for (int j = 0; j < 4; ++j) x[j] = __float_as_int(products_.at(r, 4 * k + j));
+                if constexpr (Indexed) {
+                    const int larger = __vimax3_s32(__vimax3_s32(x[0], x[1], x[2]), x[3], now[r]);
+                    if (larger != now[r]) winner_[r] = {16 * k, x[0], x[1], x[2]};
+                    now[r] = larger;
+                } else {
+                    now[r] = __vimax3_s32(__vimax3_s32(now[r], x[0], x[1]), x[2], x[3]);
+                }
+            }
+        }
+    }
+
+    __device__ __forceinline__ void keep_winners(const int (&before)[2], const int (&now)[2], int base) {
+        if constexpr (Indexed) {
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                if (now[r] != before[r]) best_[r].token = base + winner_[r].place_of(now[r]);
+            }
+        }
+    }
+
+    Maximum<Indexed> (&best_)[2];
+    Products<Columns>& products_;
+    Four winner_[2];
+};
+
+}  // namespace rowmax::cuda
