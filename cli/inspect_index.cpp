@@ -35,8 +35,8 @@ void check_codes(const io::PlaidIndex& index, const std::string& folder) {
             const std::int64_t code = codes.dtype == DType::i64 ? static_cast<const std::int64_t*>(codes.data)[t]
                                                                 : static_cast<const std::int32_t*>(codes.data)[t];
             if (code >= 0 && code < index.centroid_count()) continue;
-            io::bad_data(fmt::format("{}/{}.codes.npy", folder, c), "code {} is {}, but there are {} centroids", t,
-                         code, index.centroid_count());
+            io::bad_data(fmt::format("{}/{}.codes", folder, c), "code {} is {}, but there are {} centroids", t, code,
+                         index.centroid_count());
         }
         done += codes.shape[0];
         progress.update(done, index.token_count());

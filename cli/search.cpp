@@ -276,7 +276,7 @@ void add_options(Command& app, SearchCommand& command) {
     app.add("queries", command.queries, "Query tokens: .npy, .npz, safetensors, a folder of .npy, or a corpus")
         .required();
     app.add("corpora", command.corpora, "Document tokens, one input or several: the same kinds");
-    app.add("--index", command.index, "A folder that fast-plaid or next-plaid wrote, in place of corpora");
+    app.add("--index", command.index, "A folder that fast-plaid, next-plaid or ColBERTv2 wrote, in place of corpora");
     app.add("-k", command.k, "Documents to return for each query").show_default().at_least(1);
     app.add("-o,--output", command.output, "Output file; standard output when left out");
     app.add("--format", command.format,

@@ -6,6 +6,7 @@
 #include "io/file_error.hpp"
 #include "io/mapped_file.hpp"
 #include "io/npy.hpp"
+#include "io/torch_file.hpp"
 
 namespace rowmax::io {
 
@@ -32,9 +33,8 @@ std::int64_t number_in(const IndexJson& json, const char* key, const fs::path& p
     return value.get<std::int64_t>();
 }
 
-/// An array of one of some types and so many dimensions.
-Array read_array(const fs::path& path, std::initializer_list<DType> types, int ndim) {
-    Array array = aligned(read_npy(path));
+/// An array, of one of some types and so many dimensions.
+Array checked_array(Array array, const fs::path& path, std::initializer_list<DType> types, int ndim) {
     std::string names;
     for (const DType type : types) {
         if (array.view.dtype == type && array.view.ndim == ndim) return array;
@@ -42,6 +42,16 @@ Array read_array(const fs::path& path, std::initializer_list<DType> types, int n
     }
     bad_data(path.string(), "it holds {} {}, not {} of {} dimensions", name_of(array.view.dtype),
              array.view.shape_text(), names, ndim);
+}
+
+/// name.npy, or the last tensor in name.pt.
+Array read_array(const fs::path& folder, const std::string& name, bool torch, std::initializer_list<DType> types,
+                 int ndim) {
+    const fs::path path = folder / (name + (torch ? ".pt" : ".npy"));
+    if (!torch) return checked_array(aligned(read_npy(path)), path, types, ndim);
+    std::vector<Array> tensors = read_torch(path);
+    if (tensors.empty()) bad_data(path.string(), "it holds no tensor");
+    return checked_array(std::move(tensors.back()), path, types, ndim);
 }
 
 std::vector<std::int64_t> read_offsets(const fs::path& path) {
@@ -69,25 +79,24 @@ bool is_plaid_index(const fs::path& folder) {
 }
 
 PlaidIndex PlaidIndex::open(const fs::path& folder) {
-    if (!fs::exists(folder / "centroids.npy") && fs::exists(folder / "centroids.pt")) {
-        throw Error(ErrorCode::data,
-                    fmt::format("{}: a ColBERTv2 index of torch files (centroids.pt), which are not read; those of "
-                                "fast-plaid and next-plaid (centroids.npy) are",
-                                folder.string()));
-    }
     PlaidIndex index;
+    std::error_code ignored;
+    index.torch_ = !fs::exists(folder / "centroids.npy", ignored) && fs::exists(folder / "centroids.pt", ignored);
     const fs::path metadata = folder / "metadata.json";
     const IndexJson json = read_json(metadata);
-    const std::int64_t nbits = number_in(json, "nbits", metadata);
+    const bool nested = index.torch_ && json.is_object() && json.contains("config");
+    const std::int64_t nbits = number_in(nested ? json["config"] : json, "nbits", metadata);
     if (nbits != 1 && nbits != 2 && nbits != 4 && nbits != 8) {
         bad_data(metadata.string(), "nbits must be 1, 2, 4 or 8, got {}", nbits);
     }
     index.nbits_ = static_cast<int>(nbits);
-    index.centroids_ = read_array(folder / "centroids.npy", {DType::f16, DType::f32}, 2);
-    index.weights_ = read_array(folder / "bucket_weights.npy", {DType::f16, DType::f32}, 1);
+    index.centroids_ = read_array(folder, "centroids", index.torch_, {DType::f16, DType::f32}, 2);
+    // buckets.pt holds cutoffs and weights.
+    const std::string weights = index.torch_ ? "buckets" : "bucket_weights";
+    index.weights_ = read_array(folder, weights, index.torch_, {DType::f16, DType::f32}, 1);
     if (index.weights_.view.shape[0] != std::int64_t{1} << nbits) {
-        bad_data((folder / "bucket_weights.npy").string(), "it holds {} weights, but nbits is {}",
-                 index.weights_.view.shape[0], nbits);
+        bad_data((folder / weights).string(), "it holds {} weights, but nbits is {}", index.weights_.view.shape[0],
+                 nbits);
     }
     const std::int64_t chunks = number_in(json, "num_chunks", metadata);
     for (std::int64_t number = 0; number < chunks; ++number) index.read_chunk(folder, number);
@@ -95,19 +104,19 @@ PlaidIndex PlaidIndex::open(const fs::path& folder) {
 }
 
 void PlaidIndex::read_chunk(const fs::path& folder, std::int64_t number) {
-    const fs::path codes = folder / fmt::format("{}.codes.npy", number);
-    const fs::path residuals = folder / fmt::format("{}.residuals.npy", number);
+    const std::string codes = fmt::format("{}.codes", number);
+    const std::string residuals = fmt::format("{}.residuals", number);
     const fs::path lengths = folder / fmt::format("doclens.{}.json", number);
-    PlaidChunk chunk{read_array(codes, {DType::i64, DType::i32}, 1), read_array(residuals, {DType::u8}, 2),
-                     read_offsets(lengths)};
+    PlaidChunk chunk{read_array(folder, codes, torch_, {DType::i64, DType::i32}, 1),
+                     read_array(folder, residuals, torch_, {DType::u8}, 2), read_offsets(lengths)};
     const std::int64_t tokens = chunk.cu_seqlens.back();
     if (chunk.codes.view.shape[0] != tokens) {
-        bad_data(codes.string(), "it holds {} codes, but {} counts {} tokens", chunk.codes.view.shape[0],
+        bad_data((folder / codes).string(), "it holds {} codes, but {} counts {} tokens", chunk.codes.view.shape[0],
                  lengths.filename().string(), tokens);
     }
     const std::array<std::int64_t, 2> shape{tokens, dim() * nbits_ / 8};
     if (chunk.residuals.view.shape[0] != shape[0] || chunk.residuals.view.shape[1] != shape[1]) {
-        bad_data(residuals.string(), "its shape is {}, but {} tokens of {} x {} bits need [{}, {}]",
+        bad_data((folder / residuals).string(), "its shape is {}, but {} tokens of {} x {} bits need [{}, {}]",
                  chunk.residuals.view.shape_text(), tokens, dim(), nbits_, shape[0], shape[1]);
     }
     count_ += chunk.count();

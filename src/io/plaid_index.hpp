@@ -1,4 +1,5 @@
-// PLAID indexes as fast-plaid and next-plaid write them: a folder of .npy and JSON, read by mmap. docs/formats.md.
+// PLAID indexes: folders of .npy (fast-plaid, next-plaid) or torch files (ColBERTv2) and JSON, read by mmap.
+// docs/formats.md.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +22,13 @@ struct PlaidChunk {
     [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(cu_seqlens.size()) - 1; }
 };
 
-/// A folder with the names of an index; perhaps of one that cannot be read.
+/// A folder with the names of an index.
 bool is_plaid_index(const std::filesystem::path& folder);
 
 class PlaidIndex {
   public:
     /// Reads everything but codes and residuals, whose shapes it checks. Throws Error(io) for what cannot be read,
-    /// Error(data) naming the file for what is wrong; an index of torch files (ColBERTv2's) is.
+    /// Error(data) naming the file for what is wrong.
     static PlaidIndex open(const std::filesystem::path& folder);
 
     [[nodiscard]] std::int64_t count() const { return count_; }
@@ -47,6 +48,7 @@ class PlaidIndex {
   private:
     void read_chunk(const std::filesystem::path& folder, std::int64_t number);
 
+    bool torch_ = false;  ///< ColBERTv2's files
     int nbits_ = 0;
     Array centroids_;
     Array weights_;

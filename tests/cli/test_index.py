@@ -89,9 +89,9 @@ def test_what_is_wrong_is_named(rowmax, index):
     np.save(folder / "index" / "2.codes.npy", codes)
     search = ("search", folder / "q.npy", "--index", folder / "index")
     assert "code 30" in rowmax(*search, code=3).stderr
-    assert "2.codes.npy: code 4 is 30, but there are 30 centroids" in rowmax("inspect", folder / "index", "--deep", code=3).stderr
+    assert "2.codes: code 4 is 30, but there are 30 centroids" in rowmax("inspect", folder / "index", "--deep", code=3).stderr
     (folder / "index" / "doclens.2.json").write_text("[3, 0, 12, 8]")
-    assert "2.codes.npy: it holds 22 codes, but doclens.2.json counts 23 tokens" in rowmax(*search, code=3).stderr
+    assert "2.codes: it holds 22 codes, but doclens.2.json counts 23 tokens" in rowmax(*search, code=3).stderr
     (folder / "index" / "1.codes.npy").unlink()
     assert "1.codes.npy" in rowmax(*search, code=3).stderr
 
@@ -105,3 +105,28 @@ def test_usage(rowmax, index):
     assert "rowmax search --index" in rowmax("search", folder / "q.npy", folder / "index", code=3).stderr
     np.save(folder / "wide.npy", np.zeros((1, 2, D + 1), np.float32))
     assert "d = 17" in rowmax("search", folder / "wide.npy", "--index", folder / "index", code=3).stderr
+
+
+def test_colbert_indexes_of_torch_files(rowmax, index, rng):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    folder, _, _ = index
+    documents = write_index(folder / "npy", rng, [[5, 9, 1], [], [3, 0, 12, 7]], np.int32)
+    other = folder / "torch"
+    other.mkdir()
+
+    def tensor(name):
+        return torch.from_numpy(np.load(folder / "npy" / f"{name}.npy"))
+
+    for name in ("centroids", *(f"{i}.{kind}" for i in range(3) for kind in ("codes", "residuals"))):
+        torch.save(tensor(name), other / f"{name}.pt")
+    torch.save((tensor("bucket_cutoffs"), tensor("bucket_weights")), other / "buckets.pt")
+    for i in range(3):
+        (other / f"doclens.{i}.json").write_text((folder / "npy" / f"doclens.{i}.json").read_text())
+    (other / "metadata.json").write_text(json.dumps({"config": {"nbits": NBITS, "dim": D}, "num_chunks": 3}))
+    search = ("search", folder / "q.npy", "--index")
+    assert rowmax(*search, other).stdout == rowmax(*search, folder / "npy").stdout
+    assert f"items       {len(documents)}" in rowmax("inspect", other, "--deep").stdout
+    torch.save({"weights": tensor("bucket_weights")}, other / "buckets.pt")
+    assert "buckets.pt: it holds something else than tensors" in rowmax(*search, other, code=3).stderr
+    (other / "buckets.pt").write_bytes((other / "centroids.pt").read_bytes()[:-30])
+    assert "buckets.pt: zip" in rowmax(*search, other, code=3).stderr

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "io/npy.hpp"
 #include "io/support.hpp"
 #include "support/array.hpp"
@@ -16,21 +14,20 @@ using test::Array;
 using test::expect_error;
 namespace fs = std::filesystem;
 
-class PlaidIndexTest : public ::testing::Test {
+class PlaidIndexTest : public test::FileTest {
   protected:
-    PlaidIndexTest() {
-        fs::create_directories(folder);
+    void SetUp() override {
+        FileTest::SetUp();
         text("metadata.json", R"({"num_chunks": 2, "nbits": 4, "num_partitions": 3})");
         array("centroids.npy", Array(DType::f16, {3, 8}, {1, 2, 3}));
         array("bucket_weights.npy", Array(DType::f32, {16}, {0.5}));
         chunk(0, "[2, 0, 1]", 3);
         chunk(1, "[]", 0);
     }
-    ~PlaidIndexTest() override { fs::remove_all(folder); }
 
-    void text(const std::string& name, const std::string& content) const { std::ofstream(folder / name) << content; }
+    void text(const std::string& name, const std::string& content) const { write(name, content); }
     void array(const std::string& name, const Array& values) const {
-        OutputFile out(folder / name);
+        OutputFile out(at(name));
         write_npy(out, values.view());
         out.commit();
     }
@@ -41,17 +38,13 @@ class PlaidIndexTest : public ::testing::Test {
         array(prefix + ".residuals.npy", Array(DType::u8, {tokens, 4}, {7}));
     }
     void expect_wrong(ErrorCode code, const std::vector<std::string>& texts) const {
-        expect_error(code, texts, [&] { PlaidIndex::open(folder); });
+        expect_error(code, texts, [&] { PlaidIndex::open(folder_); });
     }
-
-    fs::path folder = fs::temp_directory_path() /
-                      ("rowmax_plaid_" + std::to_string(::testing::UnitTest::GetInstance()->random_seed()) + "_" +
-                       ::testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
 TEST_F(PlaidIndexTest, IsRead) {
-    EXPECT_TRUE(is_plaid_index(folder));
-    const PlaidIndex index = PlaidIndex::open(folder);
+    EXPECT_TRUE(is_plaid_index(folder_));
+    const PlaidIndex index = PlaidIndex::open(folder_);
     EXPECT_EQ(index.count(), 3);
     EXPECT_EQ(index.token_count(), 3);
     EXPECT_EQ(index.dim(), 8);
@@ -78,12 +71,12 @@ TEST_F(PlaidIndexTest, IsRead) {
 TEST_F(PlaidIndexTest, TypesOfNextPlaidAreReadToo) {
     array("centroids.npy", Array(DType::f32, {3, 8}, {1, 2, 3}));
     array("0.codes.npy", Array(DType::i32, {3}, {0, 1, 2}));
-    EXPECT_EQ(PlaidIndex::open(folder).centroid_dtype(), DType::f32);
+    EXPECT_EQ(PlaidIndex::open(folder_).centroid_dtype(), DType::f32);
 }
 
 TEST_F(PlaidIndexTest, WhatIsWrongIsNamed) {
     text("doclens.0.json", "[2, 0, 2]");
-    expect_wrong(ErrorCode::data, {"0.codes.npy", "3 codes", "doclens.0.json", "4 tokens"});
+    expect_wrong(ErrorCode::data, {"0.codes", "3 codes", "doclens.0.json", "4 tokens"});
     text("doclens.0.json", "[2, -1, 2]");
     expect_wrong(ErrorCode::data, {"doclens.0.json", "length 1", "-1"});
     text("doclens.0.json", "{}");
@@ -92,13 +85,13 @@ TEST_F(PlaidIndexTest, WhatIsWrongIsNamed) {
     expect_wrong(ErrorCode::data, {"doclens.0.json", "JSON"});
     text("doclens.0.json", "[2, 0, 1]");
     array("0.residuals.npy", Array(DType::u8, {3, 2}));
-    expect_wrong(ErrorCode::data, {"0.residuals.npy", "[3, 2]", "[3, 4]"});
+    expect_wrong(ErrorCode::data, {"0.residuals", "[3, 2]", "[3, 4]"});
     array("0.residuals.npy", Array(DType::i8, {3, 4}));
     expect_wrong(ErrorCode::data, {"0.residuals.npy", "int8", "uint8"});
-    fs::remove(folder / "0.residuals.npy");
+    fs::remove(at("0.residuals.npy"));
     expect_wrong(ErrorCode::io, {"0.residuals.npy"});
     array("bucket_weights.npy", Array(DType::f32, {4}));
-    expect_wrong(ErrorCode::data, {"bucket_weights.npy", "4 weights", "nbits is 4"});
+    expect_wrong(ErrorCode::data, {"bucket_weights", "4 weights", "nbits is 4"});
     array("centroids.npy", Array(DType::f64, {3, 8}));
     expect_wrong(ErrorCode::data, {"centroids.npy", "float64", "float16 or float32"});
     text("metadata.json", R"({"num_chunks": 2, "nbits": 3})");
@@ -106,8 +99,8 @@ TEST_F(PlaidIndexTest, WhatIsWrongIsNamed) {
     text("metadata.json", R"({"num_chunks": 2})");
     expect_wrong(ErrorCode::data, {"metadata.json", "nbits is missing"});
     text("metadata.json", R"({"num_chunks": "2", "nbits": 4})");
-    fs::rename(folder / "centroids.npy", folder / "centroids.pt");
-    expect_wrong(ErrorCode::data, {"ColBERTv2", "centroids.pt"});
+    fs::rename(at("centroids.npy"), at("centroids.pt"));
+    expect_wrong(ErrorCode::data, {"centroids.pt", "zip"});
 }
 
 }  // namespace
