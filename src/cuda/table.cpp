@@ -140,7 +140,7 @@ template <const auto& Entries>
 constexpr Kernel many(std::string_view name) {
     return {name,
             "cuda",
-            "Hopper, d up to 192: blocks of 256 query rows on the long side of wgmma",
+            "Hopper, d up to 192: blocks of up to 256 query rows on the long side of wgmma",
             &missing<90, true>,
             &refuse_many<Entries>,
             &tiled<Entries>,

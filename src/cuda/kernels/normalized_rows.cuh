@@ -1,4 +1,5 @@
-// Many query rows against documents with norms: the similarities of cosines.
+// Many query rows against documents, with normalize. The norms of a tile are found by all that multiply: two warpgroups
+// of 128 rows do that faster than the four of many_rows.cuh (docs/kernels.md).
 //
 //   query rows 256 (M, four tiles of 64)  x  document tile 128 tokens (N)  ->  one maximum a row
 //
