@@ -172,9 +172,24 @@ def quality_section(path: Path) -> str:
     return f"## What late interaction buys\n\n{note}\n\n{table(['', *MEASURES.values()], rows)}"
 
 
+def compressed_section(path: Path) -> str:
+    """What compressed forms keep of the ranking: compressed_quality.py."""
+    first, *lines = results.read(path)
+    corpus = lines[0]
+    note = (f"The demo's texts and model, {corpus['documents']} documents and {corpus['queries']} known-item queries "
+            f"({corpus['source']}, {corpus['model']}). Spearman's rank correlation with the float16 ranking of all documents, and "
+            f"how many of its 20 best are among the form's 20 best, both as means over queries. {first['date']}, commit "
+            f"`{first['commit']}`, `{path.name}`.")
+    rows = [[line["impl"], f"{line['bytes']:g}", f"{line['spearman']:.4f}", f"{100 * line['top_20_overlap']:.1f} %",
+             f"{line['recip_rank']:.3f}", f"{line['ndcg_cut_10']:.3f}"] for line in lines]
+    header = ["documents as", "bytes a token", "Spearman", "top-20 overlap", "MRR", "nDCG@10"]
+    return f"## What compression costs\n\n{note}\n\n{table(header, rows)}"
+
+
 def document() -> str:
     parts = [INTRODUCTION]
     parts += [quality_section(path) for path in newest_files("quality")]
+    parts += [compressed_section(path) for path in newest_files("compressed")]
     for path in newest_files("cpu"):
         parts += [device_section(path), plots_section(path)]
     parts += gpu_section.document(newest_files, table)
