@@ -105,7 +105,7 @@ def _int8_error(q: NDArray[Any], difference: NDArray[Any], q_mask: Any) -> NDArr
 
     q . d - q' . d' = q . (d - d') + (q - q') . d', where no element of d - d' is above scale / 2 and none of d' above
     127 scale. The maximum over tokens moves no more than the similarities do. Rounding: that of both scores, by the bounds
-    of docs/numerics.md, where a token's norm is at most 128 scale sqrt(d).
+    of docs/numerics.md, where a token's norm is at most 128 scale sqrt(d); and x / scale is rounded before it is a code.
     """
     d = q.shape[-1]
     rounding = 4e-6 * 128 * np.sqrt(d) * np.linalg.norm(q, axis=-1)
@@ -113,12 +113,13 @@ def _int8_error(q: NDArray[Any], difference: NDArray[Any], q_mask: Any) -> NDArr
     each = each.reshape(-1, each.shape[-1])
     if q_mask is not None:
         each = np.where(np.asarray(q_mask) != 0, each, 0)
-    return np.asarray(1.000001 * each.sum(-1))
+    return np.asarray(1.0001 * each.sum(-1))
 
 
 def _largest_scale(scale: NDArray[Any], documents: int, sides: Extras) -> NDArray[Any]:
-    """Of each document's kept tokens; a NaN bounds nothing."""
-    scale = np.where(np.isnan(scale), np.inf, np.abs(scale)).astype(np.float64)
+    """Of each document's kept tokens; NaN bounds nothing, and neither do scales so small that they lost digits."""
+    scale = np.abs(scale).astype(np.float64)
+    scale = np.where(np.isnan(scale) | ((scale > 0) & (scale < 1e-30)), np.inf, scale)
     if "cu_seqlens_d" in sides:
         starts = np.asarray(sides["cu_seqlens_d"]).astype(np.int64)
         tokens = np.broadcast_to(scale, (int(starts[-1]),)) if scale.ndim == 0 else scale

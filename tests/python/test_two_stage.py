@@ -69,6 +69,12 @@ def test_exact_never_lies(form, seed):
             np.testing.assert_array_equal(index, wanted[1])
 
 
+def test_scales_that_lost_digits_prove_nothing():
+    d = np.full((40, 2, 4), 2**-149 * 190, np.float32)
+    d[7] *= 3
+    assert rowmax.topk_two_stage(np.ones((2, 4), np.float32), (d, rowmax.quantize_int8(d)), 1, candidates=39)[2] is False
+
+
 def test_some_proofs_succeed_with_few_candidates():
     proved = 0
     for _ in range(20):
