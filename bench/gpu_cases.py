@@ -4,6 +4,7 @@ reranking call, host cost, bytes moved. Each from one result file of bench/gpu."
 from collections.abc import Callable
 from pathlib import Path
 
+import gpu_training
 import results
 
 Table = Callable[[list[str], list[list[str]]], str]
@@ -157,4 +158,5 @@ before it, beside the fewest possible: every input read once, every score writte
     return "\n\n".join(["### Bytes moved", note, table(["case", "fewest", "counted", "ratio", "us under ncu"], rows)])
 
 
-TOPICS = {"sweeps": sweeps, "ladder": ladder, "shapes": shapes, "pipeline": pipeline, "host": host, "hbm": hbm}
+TOPICS = {"sweeps": sweeps, "ladder": ladder, "shapes": shapes, "pipeline": pipeline, "host": host, "hbm": hbm,
+          "training": gpu_training.training}

@@ -19,6 +19,7 @@ from report import Report, failure, parser
 from timing import ceilings, eager, extra_mib, replayed
 
 from cases import unit
+from implementations import tune_quickly
 
 Step = Callable[[], tuple[torch.Tensor, torch.Tensor]]
 
@@ -168,6 +169,7 @@ def measure_case(name: str, inputs: Inputs, truth: tuple[torch.Tensor, torch.Ten
 def main() -> None:
     args = arguments()
     start = time.perf_counter()
+    tune_quickly()
     limits = ceilings(rounds=10)
     report = Report(args, **limits)
     out_of_memory: set[str] = set()

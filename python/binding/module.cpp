@@ -60,6 +60,11 @@ nb::object score_tensors(nb::handle q, nb::handle d, std::string_view pairing, c
     return Request(q, d, pairing, extras, 0, nb::none()).evaluate(return_index, saved);
 }
 
+nb::tuple gradient_tensors(nb::handle q, nb::handle d, std::string_view pairing, const nb::dict& extras,
+                           nb::handle index, nb::handle grad_scores, bool for_q, bool for_d) {
+    return Request(q, d, pairing, extras, 0, nb::none()).gradients(index, grad_scores, for_q, for_d);
+}
+
 void score_into(nb::handle q, nb::handle d, std::string_view pairing, const nb::dict& extras, nb::handle scores,
                 nb::handle index) {
     Request(q, d, pairing, extras, 0, nb::none()).score(scores, index, nb::none());
@@ -120,6 +125,7 @@ NB_MODULE(_native, m) {
     define_corpus(m);
     m.def("inverse_grid", &fill_inverse_grid);
     m.def("score_tensors", &score_tensors, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg() = false);
+    m.def("gradient_tensors", &gradient_tensors);
     m.def("score_into", &score_into, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
     m.def("use_torch", &use_torch);
     m.def("wait", &wait);

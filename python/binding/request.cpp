@@ -261,6 +261,17 @@ void Request::backward(nb::handle index, nb::handle grad_scores, nb::handle grad
     score_backward(request_, in[0].view, in[1].view, q, d);
 }
 
+nb::tuple Request::gradients(nb::handle index, nb::handle grad_scores, bool for_q, bool for_d) const {
+    const auto like = [](const TensorView& tokens, int cuda) {
+        const std::span<const std::int64_t> shape(tokens.shape.data(), static_cast<std::size_t>(tokens.ndim));
+        return empty_tensor(shape, tokens.dtype, cuda);
+    };
+    const nb::object grad_q = for_q ? like(request_.q.tokens, q_.cuda) : nb::object(nb::none());
+    const nb::object grad_d = for_d ? like(request_.d.tokens, q_.cuda) : nb::object(nb::none());
+    backward(index, grad_scores, grad_q, grad_d);
+    return nb::make_tuple(grad_q, grad_d);
+}
+
 nb::tuple Request::topk_shape(std::int64_t k) const {
     return nb::make_tuple(items(request_.q), std::clamp<std::int64_t>(k, 0, items(request_.d)));
 }

@@ -29,6 +29,8 @@ class Request {
     [[nodiscard]] nb::tuple result() const;
     void score(nb::handle scores, nb::handle index, nb::handle similarity) const;
     void backward(nb::handle index, nb::handle grad_scores, nb::handle grad_q, nb::handle grad_d) const;
+    /// Tensors only: new gradients of Q and D, None where not wanted.
+    [[nodiscard]] nb::tuple gradients(nb::handle index, nb::handle grad_scores, bool for_q, bool for_d) const;
 
     /// [Nq, k cut to Nd]
     [[nodiscard]] nb::tuple topk_shape(std::int64_t k) const;

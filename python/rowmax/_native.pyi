@@ -76,6 +76,11 @@ def score_tensors(
 ) -> Any:
     """New torch tensors: scores, or (scores, index). `saved`: the index is only for backward, of 16 bits where they suffice."""
 
+def gradient_tensors(
+    Q: Any, D: Any, pairing: str, extras: dict[str, Any], index: Any, grad_scores: Any, for_q: bool, for_d: bool, /
+) -> tuple[Any, Any]:
+    """New torch tensors, or None where a gradient is not wanted."""
+
 def score_into(Q: Any, D: Any, pairing: str, extras: dict[str, Any], scores: Any, index: Any, /) -> None: ...
 def use_torch(type: type, capsule: Any, empty: Any, device: Any, dtypes: dict[str, Any], /) -> bool: ...
 def wait(device: int, stream: int, /) -> None:

@@ -19,7 +19,7 @@ from rowmax import _native
 from rowmax._frameworks import NUMBERS, Extras, Framework
 
 _DTYPES = {
-    name: getattr(torch, name) for name in ("float32", "float64", "int8", "uint8", "int16", "int32", "int64")
+    name: getattr(torch, name) for name in ("float16", "bfloat16", "float32", "float64", "int8", "uint8", "int16", "int32", "int64")
 }  # fmt: skip
 _PLAIN = (Tensor, torch.nn.Parameter)
 
@@ -310,6 +310,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor | None
     tensors = {name: value for name, value in extras.items() if isinstance(value, Tensor)}
     ctx.save_for_backward(Q, D, index if keep else None, *tensors.values())
     ctx.tensor_names, ctx.extras, ctx.pairing = tuple(tensors), extras, pairing
+    ctx.set_materialize_grads(False)  # or zeros were made for the index, as large as it is
     if index is not None:
         ctx.mark_non_differentiable(index)
 
@@ -324,7 +325,9 @@ class _Score(torch.autograd.Function):
         return output
 
     @staticmethod
-    def backward(ctx: Any, grad_scores: Tensor, *_: Any) -> Any:
+    def backward(ctx: Any, grad_scores: Tensor | None, *_: Any) -> Any:
+        if grad_scores is None:
+            return (None,) * 6
         Q, D, index, *tensors = ctx.saved_tensors
         call = (Q, D, index, grad_scores, *tensors)
         how = (ctx.pairing, ctx.extras, ctx.tensor_names, ctx.needs_input_grad[:2])
@@ -374,9 +377,13 @@ def gradients(
     """Gradients of sum(grad_scores * scores) for Q and D, only the wanted ones; `index` None: found again."""
     if index is None:
         _, index = TORCH.evaluate(Q, D, pairing, extras, True, saved=True)
+    grad_scores = grad_scores.contiguous()
+    if _native_tensors:
+        Q, D, extras = _as_read(Q, D, extras)
+        return _native.gradient_tensors(Q, D, pairing, extras, index, grad_scores, for_q, for_d)
     grad_q = torch.empty(Q.shape, dtype=Q.dtype, device=Q.device) if for_q else None
     grad_d = torch.empty(D.shape, dtype=D.dtype, device=D.device) if for_d else None
-    TORCH.request(Q, D, pairing, extras).backward(index, grad_scores.contiguous(), grad_q, grad_d)
+    TORCH.request(Q, D, pairing, extras).backward(index, grad_scores, grad_q, grad_d)
     return grad_q, grad_d
 
 

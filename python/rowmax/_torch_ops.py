@@ -186,10 +186,13 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
     tensors, scalars = arguments[: len(_TENSORS)], arguments[len(_TENSORS) :]
     ctx.save_for_backward(Q, D, output[1] if want_index else None, *tensors)
     ctx.pairing, ctx.scalars = pairing, scalars
+    ctx.set_materialize_grads(False)  # or zeros were made for the index, as large as it is
     ctx.mark_non_differentiable(output[1])
 
 
-def _differentiate(ctx: Any, grad_scores: Tensor, _: Any) -> tuple[Any, ...]:
+def _differentiate(ctx: Any, grad_scores: Tensor | None, _: Any) -> tuple[Any, ...]:
+    if grad_scores is None:
+        return (None,) * (5 + len(_TENSORS) + len(_SCALARS))
     Q, D, index, *tensors = ctx.saved_tensors
     call = (Q, D, ctx.pairing, *tensors, *ctx.scalars)
     for_q, for_d = ctx.needs_input_grad[:2]

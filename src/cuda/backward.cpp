@@ -39,12 +39,17 @@ bool shares_rows(const core::Params& params, Side side) {
     return params.pairs.kind == core::PairKind::list || own(params, side).kind == core::SegmentKind::ranges;
 }
 
+int processors_of(const core::Params& params) {
+    return device_info(params.place.ordinal).processors;
+}
+
 InverseGrid grid_of(const core::Params& params) {
     const bool cross = params.pairs.kind == core::PairKind::cross;
     InverseGrid grid;
     grid.sources = (cross ? params.q.count : 1) * params.q.max_length;
     grid.plane = params.d.total_rows + params.d.count;
-    grid.blocks = static_cast<int>(ceil_div(grid.sources, sources_per_block));
+    grid.shift = block_shift(params.d.count, grid.sources, processors_of(params));
+    grid.blocks = static_cast<int>(ceil_div(grid.sources, std::int64_t{1} << grid.shift));
     return grid;
 }
 
@@ -64,12 +69,14 @@ struct Layout {
     }
 };
 
-void check_list(const core::Params& params, Side side) {
-    constexpr std::int64_t most = (std::int64_t{1} << 32) - 2;
-    const std::int64_t sources = params.pairs.count * params.q.max_length;
-    if (sources <= most && own(params, side).total_rows <= most) return;
-    throw Error(ErrorCode::not_implemented,
-                fmt::format("gradients of {} query tokens of pairs that may share their rows: at most 2^32", sources));
+// Sources of a row are counted in 31 bits, rows of a list in 32.
+void check_sizes(const core::Params& params, Side side) {
+    constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
+    const bool listed = shares_rows(params, side);
+    const std::int64_t sources = listed ? params.pairs.count * params.q.max_length : grid_of(params).sources;
+    if (sources <= most && (!listed || own(params, side).total_rows <= most)) return;
+    throw Error(ErrorCode::not_implemented, fmt::format("gradients from {} query tokens{}: at most 2^31", sources,
+                                                        listed ? " of pairs that may share their rows" : ""));
 }
 
 // The sides take turns with what only one of them needs at a time.
@@ -79,11 +86,11 @@ Layout layout_of(const core::Params& params, const core::Gradients& gradients) {
     std::size_t inverse = 0;
     for (const Side side : {Side::queries, Side::documents}) {
         if (!wanted(params, gradients, side)) continue;
+        check_sizes(params, side);
         if (params.normalize) {
             inverse = std::max(inverse, static_cast<std::size_t>(other(params, side).total_rows) * sizeof(float));
         }
         if (shares_rows(params, side)) {
-            check_list(params, side);
             list = std::max(list, sort_sources_bytes(params, side));
         } else if (side == Side::documents) {
             const InverseGrid grid = grid_of(params);
@@ -117,8 +124,7 @@ void check_grid(std::int64_t blocks) {
 }
 
 void invert(const core::Params& params, const core::Gradients& gradients, const InverseGrid& grid) {
-    const int processors = device_info(params.place.ordinal).processors;
-    const InvertPlan plan = invert_plan(params.d.count, params.d.max_length, grid, processors);
+    const InvertPlan plan = invert_plan(params.d.count, params.d.max_length, grid, processors_of(params));
     const InvertArguments arguments{params, gradients, grid, plan.slices, plan.window};
     const std::int64_t blocks = params.d.count * grid.blocks * plan.slices;
     check_grid(blocks);
@@ -171,11 +177,12 @@ class Backward {
 
     void add_rows(const void* kernel, RowSumArguments& arguments) const {
         const std::int64_t rows = own(params_, arguments.side).total_rows;
-        const int processors = device_info(params_.place.ordinal).processors;
-        arguments.rows_per_warp = rows_per_warp(rows, processors);
-        arguments.alone = sources_alone(rows, processors);
         const int warps = warps_of_row_sums(params_.dim, params_.normalize);
-        const std::int64_t blocks = ceil_div(rows, std::int64_t{warps} * arguments.rows_per_warp);
+        const std::int64_t sources = params_.pairs.count * params_.q.max_length;
+        const RowPlan plan = row_plan(rows, sources, params_.normalize, warps, processors_of(params_));
+        arguments.rows_per_block = plan.rows_per_block;
+        arguments.alone = plan.alone;
+        const std::int64_t blocks = ceil_div(rows, plan.rows_per_block);
         check_grid(blocks);
         launch(kernel, {blocks, 32 * warps, row_sum_shared_bytes(params_.dim, params_.normalize)}, params_.place,
                &arguments);
@@ -230,7 +237,7 @@ void load_backward_kernels() {
             load(kernels->norms, 0);
         }
     }
-    load(invert_index_kernel, 2 * invert_warps_most * invert_window_most);
+    load(invert_index_kernel, invert_shared_most);
 }
 
 }  // namespace rowmax::cuda

@@ -163,6 +163,22 @@ def test_only_what_needs_a_gradient_gets_one():
     assert torch.cuda.max_memory_allocated() - before < d.numel() and d.grad is None and q.grad is not None
 
 
+def test_a_step_takes_gradients_index_and_grid():
+    """2 bytes a source for the winning tokens, and as many for the inverse grid."""
+    q, d = tokens(32, 512, 128), tokens(32, 600, 128, seed=1)
+    sources, gradients = 32 * 32 * 512, 2 * (q.numel() + d.numel())
+
+    def step():
+        return torch.autograd.grad(rowmax.maxsim(q, d).sum(), (q, d))
+
+    step()
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    step()
+    assert torch.cuda.max_memory_allocated() - before <= gradients + 4 * sources + 4 * d.shape[0] * d.shape[1] + 100_000
+
+
 def test_autocast():
     q, d = tokens(3, 4, 64, dtype=torch.float32), tokens(2, 5, 64, seed=1, dtype=torch.float32)
     with torch.autocast("cuda", dtype=torch.bfloat16):
@@ -237,6 +253,36 @@ def test_a_captured_training_step(normalize):
         step(*other)
         for a, b in zip((q, d), other, strict=True):
             assert torch.equal(a.grad, b.grad)
+
+
+@pytest.mark.parametrize("block", [None, 3])
+def test_a_captured_contrastive_loss(block):
+    from rowmax import losses
+
+    def step(q, d):
+        q.grad = d.grad = None
+        loss = losses.contrastive_loss(q, d, temperature=10.0, block=block)
+        loss.backward()
+        return loss
+
+    q, d = tokens(8, 32, 128), tokens(8, 180, 128, seed=1)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(2):
+            step(q, d)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    q.grad = d.grad = None
+    with torch.cuda.graph(graph):
+        loss = step(q, d)
+    with torch.no_grad():
+        q.copy_(tokens(8, 32, 128, seed=2))
+    graph.replay()
+    other = [t.detach().clone().requires_grad_() for t in (q, d)]
+    assert torch.equal(loss, step(*other))
+    for a, b in zip((q, d), other, strict=True):
+        assert torch.equal(a.grad, b.grad)
 
 
 def test_backward_on_a_side_stream():

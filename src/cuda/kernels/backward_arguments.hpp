@@ -10,8 +10,9 @@
 
 namespace rowmax::cuda {
 
-/// A document's sources are sorted in blocks of so many: their numbers and the starts of rows then fit 16 bits.
-inline constexpr int sources_per_block = 32768;
+/// A document's sources are sorted in blocks of 2^11 to 2^15: their numbers and the starts of rows fit 16 bits.
+inline constexpr int block_shift_least = 11;
+inline constexpr int block_shift_most = 15;
 /// Sources of a row are added in runs of so many, each in order, then the runs in order.
 inline constexpr int sources_per_run = 256;
 
@@ -28,6 +29,7 @@ struct InverseGrid {
     std::int64_t sources = 0;         ///< of a document
     std::int64_t plane = 0;           ///< rows and documents
     int blocks = 0;                   ///< of a document's sources
+    int shift = block_shift_most;     ///< a block has 2^shift sources
 };
 
 struct InvertArguments {
@@ -67,7 +69,7 @@ struct RowSumArguments {
     SortedSources sorted;
     Side side = Side::documents;     ///< whose gradient
     const float* inverse = nullptr;  ///< with normalize: of the norms of the other side's rows
-    int rows_per_warp = 1;
+    int rows_per_block = 1;
     int alone = sources_per_run;  ///< rows with more sources are shared out over the warps of a thread block
 };
 

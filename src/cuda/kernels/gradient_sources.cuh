@@ -1,7 +1,8 @@
 // Where the sources of a gradient row are found: by pairs, in the inverse grid, or in a list of all sources by row.
 //
 //     find(row)              a row of the storage and how many sources it has
-//     segments(...)          its sources skip .. skip + take - 1 as runs of consecutive places, to f(first, count);
+//     segments(...)          its sources skip .. skip + take - 1 as stretches of consecutive places, to f(first,
+//     count);
 //                            called by whole warps
 //     term(row, at)          what the source at a place adds; null: nothing
 #pragma once
@@ -13,11 +14,11 @@
 namespace rowmax::cuda {
 
 /// A destination row.
-struct Row {
+struct GradientRow {
     std::int64_t item = -1;
-    std::int64_t token = 0;
     std::int64_t begin = 0;  ///< what it means is the finder's
-    std::int64_t count = 0;  ///< of sources
+    int token = 0;
+    int count = 0;  ///< of sources
 };
 
 /// A token row that is added, and its factor.
@@ -49,21 +50,22 @@ __device__ __forceinline__ Term document_term(const RowSumArguments& call, std::
 struct PairSources {
     const RowSumArguments& call;
 
-    [[nodiscard]] __device__ Row find(std::int64_t storage_row) const {
-        const Place place = place_of_row(call.params.q, storage_row);
+    [[nodiscard]] __device__ GradientRow find(std::int64_t storage_row) const {
+        const TokenPlace place = place_of_row(call.params.q, storage_row);
         const core::Pairs& pairs = call.params.pairs;
         const std::int64_t each = pairs.kind == core::PairKind::zipped ? 1 : pairs.width;
         const bool none = place.item < 0 || place.token >= call.params.q.max_length;
-        return {place.item, place.token, place.item * each, none ? 0 : each};
+        return {place.item, place.item * each, static_cast<int>(place.token), none ? 0 : static_cast<int>(each)};
     }
 
     template <class F>
-    __device__ void segments(const Row& row, std::int64_t skip, std::int64_t take, F f) const {
-        const std::int64_t left = row.count - skip;
-        f(row.begin + skip, left < take ? left : take);
+    __device__ __forceinline__ void segments(const GradientRow& row, int skip, int take, F f) const {
+        const int left = row.count - skip;
+        f(skip, left < take ? left : take);
     }
 
-    [[nodiscard]] __device__ __forceinline__ Term term(const Row& row, std::int64_t pair) const {
+    [[nodiscard]] __device__ __forceinline__ Term term(const GradientRow& row, int at) const {
+        const std::int64_t pair = row.begin + at;
         const bool cross = call.params.pairs.kind == core::PairKind::cross;
         return document_term(call, pair, cross ? pair - row.begin : pair, row.token);
     }
@@ -77,9 +79,9 @@ struct GridSources {
         return call.grid.starts[block * call.grid.plane + at];
     }
 
-    [[nodiscard]] __device__ Row find(std::int64_t storage_row) const {
-        const Place place = place_of_row(call.params.d, storage_row);
-        Row row{place.item, place.token, storage_row + place.item, 0};
+    [[nodiscard]] __device__ GradientRow find(std::int64_t storage_row) const {
+        const TokenPlace place = place_of_row(call.params.d, storage_row);
+        GradientRow row{place.item, storage_row + place.item, static_cast<int>(place.token), 0};
         for (int block = 0; place.item >= 0 && block < call.grid.blocks; ++block) {
             row.count += start(block, row.begin + 1) - start(block, row.begin);
         }
@@ -88,7 +90,7 @@ struct GridSources {
 
     // Each lane looks up a block, all go through those that hold something.
     template <class F>
-    __device__ void segments(const Row& row, std::int64_t skip, std::int64_t take, F f) const {
+    __device__ __forceinline__ void segments(const GradientRow& row, int skip, int take, F f) const {
         const int lane = static_cast<int>(threadIdx.x % 32);
         for (int group = 0; group < call.grid.blocks; group += 32) {
             const int block = group + lane;
@@ -96,13 +98,13 @@ struct GridSources {
             const int size = block < call.grid.blocks ? start(block, row.begin + 1) - begin : 0;
             for (std::uint32_t full = ballot(size > 0); full != 0; full &= full - 1) {
                 const int chosen = __ffs(static_cast<int>(full)) - 1;
-                const std::int64_t held = from_lane(size, chosen);
-                const std::int64_t first = std::int64_t{group + chosen} * sources_per_block + from_lane(begin, chosen);
+                const int held = from_lane(size, chosen);
+                const int first = ((group + chosen) << call.grid.shift) + from_lane(begin, chosen);
                 if (skip >= held) {
                     skip -= held;
                     continue;
                 }
-                const std::int64_t count = held - skip < take ? held - skip : take;
+                const int count = held - skip < take ? held - skip : take;
                 f(first + skip, count);
                 take -= count;
                 skip = 0;
@@ -111,10 +113,10 @@ struct GridSources {
         }
     }
 
-    [[nodiscard]] __device__ __forceinline__ Term term(const Row& row, std::int64_t at) const {
+    [[nodiscard]] __device__ __forceinline__ Term term(const GradientRow& row, int at) const {
         const core::Pairs& pairs = call.params.pairs;
         const bool cross = pairs.kind == core::PairKind::cross;
-        const std::int64_t block = at / sources_per_block * sources_per_block;
+        const int block = at >> call.grid.shift << call.grid.shift;
         const std::int64_t number = block + call.grid.sorted[row.item * call.grid.sources + at];
         const std::int64_t query = cross ? core::detail::quotient(number, call.params.q.max_length) : 0;
         const std::int64_t position = number - query * call.params.q.max_length;
@@ -142,19 +144,19 @@ struct ListedSources {
         return low;
     }
 
-    [[nodiscard]] __device__ Row find(std::int64_t storage_row) const {
+    [[nodiscard]] __device__ GradientRow find(std::int64_t storage_row) const {
         const std::int64_t begin = first_of(storage_row);
-        return {0, 0, begin, first_of(storage_row + 1) - begin};
+        return {0, begin, 0, static_cast<int>(first_of(storage_row + 1) - begin)};
     }
 
     template <class F>
-    __device__ void segments(const Row& row, std::int64_t skip, std::int64_t take, F f) const {
-        const std::int64_t left = row.count - skip;
-        f(row.begin + skip, left < take ? left : take);
+    __device__ __forceinline__ void segments(const GradientRow& row, int skip, int take, F f) const {
+        const int left = row.count - skip;
+        f(skip, left < take ? left : take);
     }
 
-    [[nodiscard]] __device__ __forceinline__ Term term(const Row&, std::int64_t at) const {
-        const std::int64_t number = call.sorted.numbers[at];
+    [[nodiscard]] __device__ __forceinline__ Term term(const GradientRow& row, int at) const {
+        const std::int64_t number = call.sorted.numbers[row.begin + at];
         const std::int64_t pair = core::detail::quotient(number, call.params.q.max_length);
         const std::int64_t position = number - pair * call.params.q.max_length;
         if (call.side == Side::documents) return query_term(call, pair, call.params.pairs.query(pair), position);

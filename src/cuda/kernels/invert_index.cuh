@@ -1,6 +1,6 @@
 // The inverse grid: a stable counting sort of each document's sources by the token that they chose.
 //
-// A thread block sorts up to 32768 sources of one document, a window of tokens at a time. Each warp owns a piece of
+// A thread block sorts one block of a document's sources, a window of tokens at a time. Each warp owns a piece of
 // consecutive sources and counts of its own; the counts of all warps, token by token, are turned into places by a
 // prefix sum; then each warp puts its sources there, 32 at a time, those of one token in the order of the lanes.
 #pragma once
@@ -23,9 +23,10 @@ struct SourceBlock {
         : call(arguments),
           document(item),
           length(arguments.params.d.at(item).length),
-          first(std::int64_t{block} * sources_per_block) {
+          first(std::int64_t{block} << arguments.grid.shift) {
         const std::int64_t left = arguments.grid.sources - first;
-        count = static_cast<int>(left < sources_per_block ? left : sources_per_block);
+        const int most = 1 << arguments.grid.shift;
+        count = static_cast<int>(left < most ? left : most);
     }
 
     /// -1: none, or the index lies.
@@ -110,7 +111,7 @@ __device__ __forceinline__ std::uint32_t counts_to_places(std::uint32_t* counts,
     for (int first = 0; 2 * first < bins; first += static_cast<int>(blockDim.x)) {
         const int word = first + static_cast<int>(threadIdx.x);
         const bool here = 2 * word < bins;
-        std::uint32_t sum = 0;  // halves do not overflow: a block has 32768 sources
+        std::uint32_t sum = 0;  // halves do not overflow: a block has at most 32768 sources
         for (int w = 0; here && w < warps; ++w) sum += counts[w * words + word];
         std::uint32_t total;
         const std::uint32_t before = sum_before_in_block(low_half(sum) + high_half(sum), of_warps, total);
@@ -132,7 +133,7 @@ __device__ __forceinline__ std::uint32_t counts_to_places(std::uint32_t* counts,
 }
 
 __global__ void __launch_bounds__(32 * invert_warps_most) invert_index(const __grid_constant__ InvertArguments call) {
-    extern __shared__ std::uint32_t counts[];  // [warps][window / 2]
+    extern __shared__ std::uint32_t counts[];  // [warps][window / 2], then the sorted sources of a window
     __shared__ std::uint32_t of_warps[invert_warps_most];
     __shared__ std::uint32_t below[invert_warps_most];
     const InverseGrid& grid = call.grid;
@@ -152,6 +153,7 @@ __global__ void __launch_bounds__(32 * invert_warps_most) invert_index(const __g
     auto* places = reinterpret_cast<std::uint16_t*>(mine);
     std::uint16_t* starts = grid.starts + number * grid.plane + call.params.d.at(document).first_row + document;
     std::uint16_t* sorted = grid.sorted + document * grid.sources + block.first;
+    auto* staged = reinterpret_cast<std::uint16_t*>(counts + warps * words);
     for (std::int64_t low = std::int64_t{slice} * call.window; low < block.length;
          low += std::int64_t{call.slices} * call.window) {
         const auto base = static_cast<int>(low);
@@ -171,10 +173,10 @@ __global__ void __launch_bounds__(32 * invert_warps_most) invert_index(const __g
         sum_before(smaller, of_warp);
         if (lane == 0) below[warp] = of_warp;
         __syncthreads();
-        std::uint32_t place = 0;
-        for (int w = 0; w < warps; ++w) place += below[w];
-        place = counts_to_places(counts, words, bins, place, starts + low, of_warps);
-        if (threadIdx.x == 0 && low + bins == block.length) starts[block.length] = static_cast<std::uint16_t>(place);
+        std::uint32_t begin = 0;
+        for (int w = 0; w < warps; ++w) begin += below[w];
+        const std::uint32_t end = counts_to_places(counts, words, bins, begin, starts + low, of_warps);
+        if (threadIdx.x == 0 && low + bins == block.length) starts[block.length] = static_cast<std::uint16_t>(end);
         __syncthreads();
         each_source(block, first, last, [&](int source, int token) {
             const bool taken = inside(token);
@@ -183,9 +185,12 @@ __global__ void __launch_bounds__(32 * invert_warps_most) invert_index(const __g
             const int at = taken ? places[token - base] : 0;
             __syncwarp();
             if (taken && rank == 0) places[token - base] = static_cast<std::uint16_t>(at + __popc(same));
-            if (taken) sorted[at + rank] = static_cast<std::uint16_t>(source);
+            if (taken) staged[at + rank - static_cast<int>(begin)] = static_cast<std::uint16_t>(source);
             __syncwarp();
         });
+        __syncthreads();
+        // Scattered, numbers of two bytes would each take a transaction.
+        for (std::uint32_t i = begin + threadIdx.x; i < end; i += blockDim.x) sorted[i] = staged[i - begin];
         __syncthreads();
     }
 }

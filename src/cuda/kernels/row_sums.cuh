@@ -5,6 +5,8 @@
 // order. The order of additions is the same either way.
 #pragma once
 
+#include <type_traits>
+
 #include "cuda/kernels/backward_plan.hpp"
 #include "cuda/kernels/gradient_sources.cuh"
 #include "cuda/kernels/row_values.cuh"
@@ -21,35 +23,42 @@ class RowSum {
         dim_ = static_cast<int>(call.params.dim);
     }
 
-    [[nodiscard]] __device__ Row find(std::int64_t storage_row) const { return sources_.find(storage_row); }
+    [[nodiscard]] __device__ GradientRow find(std::int64_t storage_row) const { return sources_.find(storage_row); }
 
     /// Adds sources skip .. skip + take - 1 of a row to `total`, run by run; `skip` is a multiple of a run. Whether
     /// there was anything to add.
-    __device__ bool add(const Row& row, std::int64_t skip, std::int64_t take, int first_element,
-                        float (&total)[lane_elements]) {
+    __device__ bool add(const GradientRow& row, int skip, int take, int first_element, float (&total)[lane_elements]) {
         const int lane = static_cast<int>(threadIdx.x % 32);
         float run[lane_elements] = {};
         int in_run = 0;
         bool any = false;
-        sources_.segments(row, skip, take, [&](std::int64_t first, std::int64_t count) {
+        int place = 0;
+        int held = 0;  // lanes that have a place
+        const auto add_held = [&] {
+            const Term term = lane < held ? sources_.term(row, place) : Term{};
+            any |= ballot(term.row != nullptr) != 0;
+            __syncwarp();
+            terms_[lane] = term;
+            __syncwarp();
+            add_terms(held, first_element, run);
+            in_run += held;
+            held = 0;
+            if (in_run < sources_per_run) return;
+            close(run, total);
+            in_run = 0;
+        };
+        sources_.segments(row, skip, take, [&](int first, int count) {
             while (count > 0) {
-                const std::int64_t most = sources_per_run - in_run < 32 ? sources_per_run - in_run : 32;
-                const int step = static_cast<int>(count < most ? count : most);
-                const Term term = lane < step ? sources_.term(row, first + lane) : Term{};
-                any |= ballot(term.row != nullptr) != 0;
-                __syncwarp();
-                terms_[lane] = term;
-                __syncwarp();
-                add_terms(step, first_element, run);
-                in_run += step;
-                if (in_run == sources_per_run) {
-                    close(run, total);
-                    in_run = 0;
-                }
-                first += step;
-                count -= step;
+                const int room = 32 - held;  // runs are whole steps
+                const int more = count < room ? count : room;
+                if (lane >= held && lane < held + more) place = first + lane - held;
+                held += more;
+                first += more;
+                count -= more;
+                if (held == 32) add_held();
             }
         });
+        if (held > 0) add_held();
         close(run, total);
         return any;
     }
@@ -67,19 +76,17 @@ class RowSum {
         constexpr int ahead = bytes_of(Type) == 4 ? 4 : 8;
         for (int k = 0; k < count; k += ahead) {
             typename Values::Part parts[ahead];
-            float factors[ahead];
 #pragma unroll
             for (int i = 0; i < ahead; ++i) {
-                const Term term = terms_[k + i];
-                factors[i] = term.factor;
-                parts[i] = Values::load(term.row, first_element, dim_);
+                parts[i] = Values::load(terms_[k + i].row, first_element, dim_);
             }
 #pragma unroll
             for (int i = 0; i < ahead; ++i) {
+                const float factor = terms_[k + i].factor;
                 float x[lane_elements];
                 Values::widened(parts[i], x);
 #pragma unroll
-                for (int e = 0; e < lane_elements; ++e) run[e] = fmaf(factors[i], x[e], run[e]);
+                for (int e = 0; e < lane_elements; ++e) run[e] = fmaf(factor, x[e], run[e]);
             }
         }
     }
@@ -101,21 +108,30 @@ struct RowWriter {
         return static_cast<std::byte*>(all) + row * dim * bytes_of(Type);
     }
 
-    __device__ __forceinline__ void zeros(std::int64_t row) const {
-        const float none[lane_elements] = {};
-        for (int first = 0; first < dim; first += slice_elements) Values::store(none, at(row), first, dim);
-    }
+    __device__ __forceinline__ void zeros(std::int64_t row) const { clear(row, 1); }
 
-    /// A sum in shared memory.
-    __device__ void plain(std::int64_t row, const float* sum) const {
-        for (int first = 0; first < dim; first += slice_elements) {
-            float values[lane_elements];
-            read(sum, first, values);
-            Values::store(values, at(row), first, dim);
+    /// Of `count` rows from `first`, those whose bit is not set.
+    __device__ __forceinline__ void zeros(std::int64_t first, int count, std::uint32_t set) const {
+        int begin = 0;
+        while (begin < count) {
+            const std::uint32_t rest = set >> begin;
+            int run = rest == 0 ? count - begin : __ffs(static_cast<int>(rest)) - 1;
+            run = run < count - begin ? run : count - begin;
+            clear(first + begin, run);
+            begin += run + 1;
         }
     }
 
-    /// The same, on its way back through x / |x|: (g - (g . u) u) / |x|.
+    __device__ __forceinline__ void one(std::int64_t row, int element, float value) const {
+        if (element >= dim) return;
+        if constexpr (bytes_of(Type) == 4) {
+            reinterpret_cast<float*>(at(row))[element] = value;
+        } else {
+            reinterpret_cast<std::uint16_t*>(at(row))[element] = static_cast<std::uint16_t>(narrow_two<Type>(value, 0));
+        }
+    }
+
+    /// A sum in shared memory, on its way back through x / |x|: (g - (g . u) u) / |x|.
     __device__ void through_norm(std::int64_t row, const float* sum) const {
         const std::byte* token = storage_row(call.side == Side::queries ? call.params.q : call.params.d, row);
         const float scale = scale_of_row<Type, Vector>(token, dim);
@@ -146,6 +162,21 @@ struct RowWriter {
     }
 
   private:
+    /// Rows lie one behind the other.
+    __device__ __forceinline__ void clear(std::int64_t first, int rows) const {
+        const int lane = static_cast<int>(threadIdx.x % 32);
+        const std::int64_t count = std::int64_t{rows} * dim;
+        if constexpr (Vector) {
+            using Four = std::conditional_t<bytes_of(Type) == 4, uint4, uint2>;
+            auto* to = reinterpret_cast<Four*>(at(first));
+            for (std::int64_t i = lane; i < count / lane_elements; i += 32) to[i] = Four{};
+        } else {
+            using One = std::conditional_t<bytes_of(Type) == 4, std::uint32_t, std::uint16_t>;
+            auto* to = reinterpret_cast<One*>(at(first));
+            for (std::int64_t i = lane; i < count; i += 32) to[i] = One{};
+        }
+    }
+
     __device__ __forceinline__ void read(const float* sum, int first, float (&to)[lane_elements]) const {
 #pragma unroll
         for (int i = 0; i < lane_elements; ++i) {
@@ -163,13 +194,23 @@ struct RowWriter {
     }
 };
 
+/// Writes a sum of directions as the gradient of their tokens. By one warp.
+template <TokenType Type, bool Vector>
+__device__ __forceinline__ void finish(const RowSumArguments& call, std::int64_t number, bool any, const float* sum) {
+    const RowWriter<Type, Vector> writer{call, static_cast<int>(call.params.dim)};
+    if (any) {
+        writer.through_norm(number, sum);
+    } else {
+        writer.zeros(number);  // a hidden token may hold anything
+    }
+}
+
 /// A row that one warp adds up.
 template <TokenType Type, bool Vector, class Sources>
 __device__ __forceinline__ void sum_alone(const RowSumArguments& call, RowSum<Type, Vector, Sources>& sums,
-                                          const Row& row, std::int64_t number, float* held) {
+                                          const GradientRow& row, std::int64_t number, float* held) {
     using Values = RowValues<Type, Vector>;
     const RowWriter<Type, Vector> writer{call, static_cast<int>(call.params.dim)};
-    if (row.count == 0) return writer.zeros(number);
     bool any = false;
     for (int first = 0; first < writer.dim; first += slice_elements) {
         float total[lane_elements] = {};
@@ -185,88 +226,141 @@ __device__ __forceinline__ void sum_alone(const RowSumArguments& call, RowSum<Ty
     }
     if (!call.params.normalize) return;
     __syncwarp();
-    if (any) {
-        writer.through_norm(number, held);
-    } else {
-        writer.zeros(number);  // a hidden token may hold anything
-    }
+    finish<Type, Vector>(call, number, any, held);
     __syncwarp();
 }
 
-/// A row that all warps of a thread block add up; `parts` holds a slice for each.
+/// The rows of a thread block.
+struct BlockRows {
+    GradientRow rows[32 * row_sum_warps];
+    std::int16_t alone[32 * row_sum_warps];   ///< rows of one run
+    std::int16_t shared[32 * row_sum_warps];  ///< rows whose runs warps share
+    int alone_count;
+    int alone_next;
+    int shared_count;
+    int shared_runs;
+    int ends[row_sum_warps];  ///< the row that a warp's run is the last of; -1: it goes on
+
+    /// Of a row that is listed.
+    [[nodiscard]] __device__ __forceinline__ int runs(int listed) const {
+        return (rows[shared[listed]].count + sources_per_run - 1) / sources_per_run;
+    }
+};
+
+/// Rows of several runs, from the one listed at `from`: warps take runs of all of them in turn, threads add the sums in
+/// order, an element each. With normalize it is a single row, which is kept in `held`. Whether there was anything to
+/// add.
 template <TokenType Type, bool Vector, class Sources>
-__device__ void sum_together(const RowSumArguments& call, RowSum<Type, Vector, Sources>& sums, const Row& row,
-                             std::int64_t number, float* parts, float* held) {
+__device__ __forceinline__ bool sum_shared(const RowSumArguments& call, RowSum<Type, Vector, Sources>& sums,
+                                           BlockRows& block, int from, int runs, std::int64_t block_first, float* parts,
+                                           float* held) {
     using Values = RowValues<Type, Vector>;
     const RowWriter<Type, Vector> writer{call, static_cast<int>(call.params.dim)};
-    const int warp = static_cast<int>(threadIdx.x / 32);
-    const int warps = static_cast<int>(blockDim.x / 32);
+    const auto warp = static_cast<int>(threadIdx.x / 32);
+    const auto warps = static_cast<int>(blockDim.x / 32);
     const auto thread = static_cast<int>(threadIdx.x);
-    const std::int64_t runs = (row.count + sources_per_run - 1) / sources_per_run;
     bool any = false;
     for (int first = 0; first < writer.dim; first += slice_elements) {
+        int listed = from;  // the row that this warp's run belongs to
+        int before = 0;     // runs of rows before it
         float total = 0;
-        for (std::int64_t round = 0; round < runs; round += warps) {
-            if (round + warp < runs) {
+        for (int round = 0; round < runs; round += warps) {
+            const int task = round + warp;
+            if (task < runs) {
+                for (int n = block.runs(listed); task >= before + n; n = block.runs(++listed)) before += n;
                 float sum[lane_elements] = {};
-                any |= sums.add(row, (round + warp) * sources_per_run, sources_per_run, first, sum);
+                any |= sums.add(block.rows[block.shared[listed]], (task - before) * sources_per_run, sources_per_run,
+                                first, sum);
 #pragma unroll
                 for (int i = 0; i < lane_elements; ++i) parts[warp * slice_elements + Values::element(i)] = sum[i];
+                if (thread % 32 == 0)
+                    block.ends[warp] = task + 1 == before + block.runs(listed) ? block.shared[listed] : -1;
             }
             __syncthreads();
             if (thread < slice_elements) {
-                for (int w = 0; w < warps && round + w < runs; ++w) total += parts[w * slice_elements + thread];
+                for (int w = 0; w < warps && round + w < runs; ++w) {
+                    total += parts[w * slice_elements + thread];
+                    if (block.ends[w] < 0) continue;
+                    if (call.params.normalize) {
+                        if (first + thread < writer.dim) held[first + thread] = total;
+                    } else {
+                        writer.one(block_first + block.ends[w], first + thread, total);
+                    }
+                    total = 0;
+                }
             }
             __syncthreads();
         }
-        if (thread < slice_elements && first + thread < writer.dim) held[first + thread] = total;
     }
-    const bool all_any = __syncthreads_or(any ? 1 : 0) != 0;
-    if (warp == 0) {
-        if (!call.params.normalize) {
-            writer.plain(number, held);
-        } else if (all_any) {
-            writer.through_norm(number, held);
-        } else {
-            writer.zeros(number);
+    return any;
+}
+
+/// Finds the rows of a thread block, clears those that nothing adds to, and lists the others.
+template <TokenType Type, bool Vector, class Sources>
+__device__ __forceinline__ void find_rows(const RowSumArguments& call, const RowSum<Type, Vector, Sources>& sums,
+                                          BlockRows& block, std::int64_t block_first) {
+    const RowWriter<Type, Vector> writer{call, static_cast<int>(call.params.dim)};
+    const auto thread = static_cast<int>(threadIdx.x);
+    const int lane = thread % 32;
+    const std::int64_t total = call.side == Side::queries ? call.params.q.total_rows : call.params.d.total_rows;
+    const std::int64_t left = total - block_first;
+    const int own = left < call.rows_per_block ? static_cast<int>(left) : call.rows_per_block;
+    if (thread == 0) {
+        block.alone_count = block.alone_next = block.shared_count = 0;
+        block.shared_runs = 0;
+    }
+    __syncthreads();
+    int count = 0;
+    if (thread < own) {
+        block.rows[thread] = sums.find(block_first + thread);
+        count = block.rows[thread].count;
+        if (count > call.alone) {
+            block.shared[atomicAdd(&block.shared_count, 1)] = static_cast<std::int16_t>(thread);
+            atomicAdd(&block.shared_runs, (count + sources_per_run - 1) / sources_per_run);
+        } else if (count > 0) {
+            block.alone[atomicAdd(&block.alone_count, 1)] = static_cast<std::int16_t>(thread);
         }
     }
+    const std::uint32_t full = ballot(count > 0);
+    const int first = thread - lane;
+    const int mine = own - first < 32 ? own - first : 32;
+    if (mine > 0) writer.zeros(block_first + first, mine, full);
     __syncthreads();
 }
 
+/// Thread blocks a multiprocessor; more registers where a row's numbers take more.
+template <TokenType Type, bool Vector>
+inline constexpr int row_sum_blocks_of = Vector&& bytes_of(Type) == 2 ? row_sum_blocks_each : row_sum_blocks_each - 1;
+
 template <TokenType Type, bool Vector, class Sources>
-__global__ void __launch_bounds__(32 * row_sum_warps, row_sum_blocks_each)
+__global__ void __launch_bounds__(32 * row_sum_warps, row_sum_blocks_of<Type, Vector>)
     row_sums(const __grid_constant__ RowSumArguments call) {
-    extern __shared__ float shared[];  // a slice of each warp, then rows: one, or with normalize one of each warp
-    __shared__ Row rows[row_sum_warps][32];
+    extern __shared__ float shared[];  // a slice of each warp, then with normalize a row of each warp
     __shared__ Term terms[row_sum_warps][32];
-    __shared__ std::int16_t left[row_sum_warps * 32];  // rows that are added up together
-    __shared__ int left_count;
-    const int lane = static_cast<int>(threadIdx.x % 32);
-    const int warp = static_cast<int>(threadIdx.x / 32);
-    const int warps = static_cast<int>(blockDim.x / 32);
-    const std::int64_t total = call.side == Side::queries ? call.params.q.total_rows : call.params.d.total_rows;
-    const std::int64_t block_first = std::int64_t{blockIdx.x} * warps * call.rows_per_warp;
-    const std::int64_t first = block_first + warp * call.rows_per_warp;
+    __shared__ BlockRows block;
+    const auto warp = static_cast<int>(threadIdx.x / 32);
+    const auto warps = static_cast<int>(blockDim.x / 32);
+    const std::int64_t block_first = std::int64_t{blockIdx.x} * call.rows_per_block;
     float* held = shared + warps * slice_elements;
-    float* mine = held + (call.params.normalize ? warp * call.params.dim : 0);
     RowSum<Type, Vector, Sources> sums(call, terms[warp]);
-    if (threadIdx.x == 0) left_count = 0;
-    if (lane < call.rows_per_warp && first + lane < total) rows[warp][lane] = sums.find(first + lane);
-    __syncthreads();
-    for (int r = 0; r < call.rows_per_warp && first + r < total; ++r) {
-        const Row row = rows[warp][r];
-        if (row.count <= call.alone) {
-            sum_alone<Type, Vector>(call, sums, row, first + r, mine);
-        } else if (lane == 0) {
-            left[atomicAdd(&left_count, 1)] = static_cast<std::int16_t>(warp * 32 + r);
-        }
+    find_rows<Type, Vector>(call, sums, block, block_first);
+    // Which warp takes which row changes no bit.
+    for (;;) {
+        int next = 0;
+        if (threadIdx.x % 32 == 0) next = atomicAdd(&block.alone_next, 1);
+        next = from_lane(next, 0);
+        if (next >= block.alone_count) break;
+        const int row = block.alone[next];
+        sum_alone<Type, Vector>(call, sums, block.rows[row], block_first + row, held + warp * call.params.dim);
     }
     __syncthreads();
-    for (int i = 0; i < left_count; ++i) {
-        const int w = left[i] / 32;
-        const int r = left[i] % 32;
-        sum_together<Type, Vector>(call, sums, rows[w][r], block_first + w * call.rows_per_warp + r, shared, held);
+    for (int i = 0; i < block.shared_count; ++i) {
+        const int runs = call.params.normalize ? block.runs(i) : block.shared_runs;
+        const bool any = sum_shared<Type, Vector>(call, sums, block, i, runs, block_first, shared, held);
+        if (!call.params.normalize) return;
+        const bool of_any_warp = __syncthreads_or(any ? 1 : 0) != 0;
+        if (warp == 0) finish<Type, Vector>(call, block_first + block.shared[i], of_any_warp, held);
+        __syncthreads();
     }
 }
 

@@ -20,13 +20,13 @@ __device__ __forceinline__ const std::byte* storage_row(const core::Segments& si
 }
 
 /// A token of an item; item -1: no item.
-struct Place {
+struct TokenPlace {
     std::int64_t item = -1;
     std::int64_t token = 0;
 };
 
 /// Whose token a row of the storage is, for items that share no rows.
-__device__ __forceinline__ Place place_of_row(const core::Segments& side, std::int64_t row) {
+__device__ __forceinline__ TokenPlace place_of_row(const core::Segments& side, std::int64_t row) {
     if (side.kind == core::SegmentKind::strided) {
         const std::int64_t item = core::detail::quotient(row, side.length);
         return {item, row - item * side.length};
