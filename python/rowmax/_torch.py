@@ -149,7 +149,10 @@ class TorchFramework(Framework):
                 "Q requires grad: documents that are streamed to a device have no gradient; use torch.no_grad()"
             )
         device = Q.device
-        Q, _ = _as_computed(Q, Q, extras)  # D stays as it is: nothing of its size is made
+        dtype = extras.pop("dtype", None)  # of D, which stays as it is: nothing of its size is made
+        Q, _ = _as_computed(Q, Q, extras)
+        if dtype is not None:
+            Q, D = _read_as(Q, "Q", dtype), _read_as(D, "D", dtype)
         extras = {name: value.cpu() if isinstance(value, Tensor) else value for name, value in extras.items()}
         request = self.request(Q.detach().cpu(), D, "cross", extras)
         request.result()  # what is wrong with the arguments, in their names

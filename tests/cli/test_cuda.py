@@ -165,7 +165,9 @@ def test_selftest(rowmax):
     assert report["passed"]
     assert {line["device"] for line in report["kernels"]} == {"cuda:0"}
     names = {kernel["name"] for kernel in json.loads(rowmax("kernels", "--json").stdout) if kernel["available"]}
-    assert {line["kernel"] for line in report["kernels"]} == {name for name in names if name.startswith("cuda")}
+    # Not those that take only d above 192, or only precision "high": test_cuda has these.
+    here = {name for name in names if name.startswith("cuda") and ".wide." not in name and not name.endswith("tf32")}
+    assert {line["kernel"] for line in report["kernels"]} == here
     for line in report["kernels"]:
         assert line["checks"]["exact"]["cases"] > 30, line
         assert line["checks"]["random"]["cases"] > 30, line
