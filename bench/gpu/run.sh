@@ -7,10 +7,10 @@
 #   -b FOLDER  built already: test_cuda, cuda_host_cost, rowmax, site/   (else built here, into build/release and build/gpu)
 #   -c COMMIT  what it was built from                              (git's HEAD)
 #
-# Parts: tests python float16 bfloat16 float32 cases bytes stream; cases are shapes, pipeline, host, sweeps and ladder, or those that
-# CASES names. Without parts: all. Each is interrupted after its time (TIMEOUT, seconds: 90), and what it had found by then is
-# kept. PYTHON names a Python with torch (and flash-maxsim, late-interaction-kernels, which are left out where they cannot
-# be imported); bytes needs ncu.
+# Parts: tests python float16 bfloat16 float32 cases bytes stream; cases are shapes, pipeline, host, sweeps, alignment, accuracy and
+# ladder, or those that CASES names. Without parts: all. Each is interrupted after its time (TIMEOUT, seconds: 90), and what it had
+# found by then is kept. PYTHON names a Python with torch (and flash-maxsim, late-interaction-kernels, which are left out where
+# they cannot be imported); bytes needs ncu.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -40,15 +40,31 @@ build() {
 
 device() { nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1 | tr '[:upper:]' '[:lower:]' | tr -cs 'a-z0-9\n' -; }
 
+# Programs that share a GPU wait for one another's slices of its time, unless its multi-process service runs their work
+# side by side. A daemon of this user's; start_sharing sets `sharing` where it could be started.
+start_sharing() {
+    sharing=
+    command -v nvidia-cuda-mps-control >/dev/null || return 0
+    CUDA_MPS_PIPE_DIRECTORY=$(mktemp -d)
+    export CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY=$CUDA_MPS_PIPE_DIRECTORY
+    timeout 10 nvidia-cuda-mps-control -d && sharing=yes && sleep 1
+}
+stop_sharing() {
+    [ -z "$sharing" ] || echo quit | timeout 10 nvidia-cuda-mps-control
+    unset CUDA_MPS_PIPE_DIRECTORY CUDA_MPS_LOG_DIRECTORY
+}
+
 # The GPU's tests are many short launches: shards fill the device and the cores.
 run_tests() {
     export ROWMAX_TEST_DATA=$PWD/tests/data
-    local shards=${SHARDS:-12} i
+    local shards=${SHARDS:-15} i sharing
+    start_sharing
     for ((i = 0; i < shards; i++)); do
         GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i timeout "${TIMEOUT:-300}" "$built/test_cuda" --gtest_brief=1 \
             >"$output/test-$i.log" 2>&1 &
     done
     for ((i = 0; i < shards; i++)); do wait -n || failed+=(tests); done
+    stop_sharing
     grep -hE -A 6 ': Failure$' "$output"/test-*.log | head -60
     grep -hE '^\[  (FAILED|PASSED)' "$output"/test-*.log | sort | uniq -c | sort -rn | head -20
 }
@@ -86,7 +102,7 @@ for part in "${parts[@]}"; do
         tests) run_tests ;;
         python) run_python ;;
         float16 | bfloat16 | float32) measure "forward-$part" forward.py --dtype "$part" --output "$file-forward-$part.jsonl" ;;
-        cases) measure cases several.py ${CASES:-shapes pipeline host sweeps ladder} --folder "$output" \
+        cases) measure cases several.py ${CASES:-shapes pipeline host sweeps alignment accuracy ladder} --folder "$output" \
             --prefix "$(basename "$file")" --native "$built/cuda_host_cost" ;;
         bytes) measure hbm hbm_bytes.py --output "$file-hbm.jsonl" ;;
         stream) measure stream out_of_core.py --gib "${GIB:-4}" --repeats 4 --output "$file-out-of-core.jsonl" ;;
