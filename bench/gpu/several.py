@@ -8,7 +8,8 @@ import time
 import traceback
 from pathlib import Path
 
-SCRIPTS = {"shapes": "shapes", "pipeline": "pipeline", "host": "host_cost", "sweeps": "sweeps", "ladder": "ladder"}
+SCRIPTS = {"shapes": "shapes", "pipeline": "pipeline", "host": "host_cost", "sweeps": "sweeps", "alignment": "alignment",
+           "accuracy": "accuracy", "ladder": "ladder"}
 
 
 def main() -> int:
