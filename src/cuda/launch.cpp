@@ -26,6 +26,33 @@ bool by_16(const core::Segments& side) {
     return address % 16 == 0 && side.row_stride % 16 == 0 && side.stride_outer % 16 == 0 && side.stride_inner % 16 == 0;
 }
 
+/// Tokens that follow one another in memory: of an item, or of the whole array where items lie anywhere in it.
+std::int64_t tokens_in_order(const core::Segments& side) {
+    return side.kind == core::SegmentKind::strided ? side.length : side.total_rows;
+}
+
+std::int64_t row_bytes(const core::Params& params) {
+    return params.dim * static_cast<std::int64_t>(size_of(params.dtype));
+}
+
+/// Between tokens. Nobody steps along a dimension of size 1, and its stride may be anything: here what is valid.
+std::int64_t token_stride(const core::Params& params) {
+    return tokens_in_order(params.d) == 1 ? (row_bytes(params) + 15) / 16 * 16 : params.d.row_stride;
+}
+
+/// Whether the copy engine can read the documents: addresses and strides of 16 bytes, tokens one behind the other,
+/// sizes that a tensor map holds.
+bool copy_engine_reads(const core::Params& params) {
+    constexpr std::int64_t most_coordinate = std::int64_t{1} << 31;
+    constexpr std::int64_t most_stride = std::int64_t{1} << 40;
+    const core::Segments& d = params.d;
+    const std::int64_t step = token_stride(params);
+    const std::int64_t tokens = tokens_in_order(d);
+    const bool forward = step >= row_bytes(params) && d.stride_inner >= 0 && d.stride_outer >= 0;
+    return by_16(d) && forward && std::max({step, d.stride_inner, d.stride_outer}) < most_stride && tokens > 0 &&
+           tokens < most_coordinate;
+}
+
 int rows_for(const KernelEntry& entry, const core::Params& params) {
     if (entry.least_rows == entry.rows) return entry.rows;
     return block_rows(entry.type, params.dim, padded_rows(params), entry.least_rows, entry.rows, entry.control_bytes,
@@ -48,8 +75,9 @@ int query_rows_held(const KernelEntry& entry, const core::Params& params, const 
 
 /// Slots of each ring; 0 where shared memory is too small.
 int slots_for(const KernelEntry& entry, const core::Params& params, const Plan& plan) {
+    const int beside = copy_engine_reads(params) ? 0 : ninths_bytes_of(entry.type);
     return ring_slots(entry.type, params.dim, query_rows_held(entry, params, plan), entry.control_bytes, entry.rings,
-                      device_info(params.place.ordinal).shared_bytes);
+                      device_info(params.place.ordinal).shared_bytes, beside);
 }
 
 /// The smallest kernel that takes all query rows at once, or the largest that fits.
@@ -131,20 +159,6 @@ Arguments arguments_of(const core::Params& params, const core::Outputs& outputs,
     return call;
 }
 
-/// Tokens that follow one another in memory: of an item, or of the whole array where items lie anywhere in it.
-std::int64_t tokens_in_order(const core::Segments& side) {
-    return side.kind == core::SegmentKind::strided ? side.length : side.total_rows;
-}
-
-std::int64_t row_bytes(const core::Params& params) {
-    return params.dim * static_cast<std::int64_t>(size_of(params.dtype));
-}
-
-/// Between tokens. Nobody steps along a dimension of size 1, and its stride may be anything: here what is valid.
-std::int64_t token_stride(const core::Params& params) {
-    return tokens_in_order(params.d) == 1 ? (row_bytes(params) + 15) / 16 * 16 : params.d.row_stride;
-}
-
 TensorShape tensor_of(const core::Params& params) {
     const core::Segments& d = params.d;
     TensorShape shape;
@@ -164,20 +178,6 @@ TensorShape tensor_of(const core::Params& params) {
 bool normalizes(const KernelSet& kernels) {
     return std::any_of(kernels.entries, kernels.entries + kernels.count,
                        [](const KernelEntry& entry) { return entry.normalize != NormalizeUse::never; });
-}
-
-std::string refuse_view(const core::Params& params) {
-    constexpr std::int64_t most_coordinate = std::int64_t{1} << 31;
-    constexpr std::int64_t most_stride = std::int64_t{1} << 40;
-    const core::Segments& d = params.d;
-    if (!by_16(d)) return "documents whose address or strides are not multiples of 16 bytes";
-    const std::int64_t step = token_stride(params);
-    const bool forward = step >= row_bytes(params) && d.stride_inner >= 0 && d.stride_outer >= 0;
-    if (!forward) return "documents with overlapping or descending tokens";
-    if (std::max({step, d.stride_inner, d.stride_outer}) >= most_stride) return "strides of a terabyte";
-    if (tokens_in_order(d) == 0) return "documents without tokens";
-    if (tokens_in_order(d) >= most_coordinate) return "2^31 tokens in one array";
-    return {};
 }
 
 }  // namespace
@@ -200,18 +200,26 @@ void score_tiled(const KernelSet& kernels, const core::Params& params, const cor
     arguments.call = arguments_of(params, outputs, choice.plan);
     arguments.call.own_queries = own_queries(params, choice.plan);
     arguments.call.stages = slots_for(entry, params, choice.plan);
-    const TensorShape shape = tensor_of(params);
-    arguments.tile = tensor_map(shape, tile_tokens_of(entry.type));
-    arguments.quarter = tensor_map(shape, box_tokens_of_map);
+    arguments.call.d_by_loads = !copy_engine_reads(params);
+    arguments.call.d_shifted = !by_16(params.d);
+    if (!arguments.call.d_by_loads) {
+        const TensorShape shape = tensor_of(params);
+        arguments.tile = tensor_map(shape, tile_tokens_of(entry.type));
+        arguments.quarter = tensor_map(shape, box_tokens_of_map);
+    }
 
     LaunchShape launch_shape;
     launch_shape.grid = std::min<std::int64_t>(device.processors, choice.plan.units());
     launch_shape.early = true;
     share_out(arguments.call.plan, launch_shape.grid);
     launch_shape.threads = entry.threads;
+    const int slots = entry.rings * arguments.call.stages;
     launch_shape.shared_bytes =
-        entry.rings * arguments.call.stages * slot_bytes_of(entry.type) + entry.control_bytes + 1024 +
+        slots * slot_bytes_of(entry.type) + entry.control_bytes + 1024 +
         query_rows_held(entry, params, choice.plan) * static_cast<int>(query_row_bytes(entry.type, params.dim));
+    if (arguments.call.d_by_loads) {
+        launch_shape.shared_bytes = (launch_shape.shared_bytes + 15) / 16 * 16 + slots * ninths_bytes_of(entry.type);
+    }
     launch(entry.function, launch_shape, params.place, &arguments);
     second_pass(arguments.call);
 }
@@ -243,7 +251,7 @@ std::string refuse_tiled(const KernelSet& kernels, const core::Params& params) {
     if (slots_for(entry, params, plan) == 0) {
         return fmt::format("d = {} beside {} query rows", params.dim, query_rows_held(entry, params, plan));
     }
-    return refuse_view(params);
+    return {};
 }
 
 void load_kernels(const DeviceInfo& info) {

@@ -16,7 +16,7 @@ std::size_t workspace(const KernelSet& kernels, const core::Params& params, cons
 void score_tiled(const KernelSet& kernels, const core::Params& params, const core::Outputs& outputs);
 void score_portable(const KernelSet& kernels, const core::Params& params, const core::Outputs& outputs);
 
-/// Empty when the copy engine can read the documents and the rings fit this device, else what is in the way.
+/// Empty when the rings fit this device, else what is in the way.
 std::string refuse_tiled(const KernelSet& kernels, const core::Params& params);
 
 /// Loads every kernel that the current device can run, so that no later call waits for that.

@@ -21,6 +21,10 @@ constexpr int slot_dims_of(TokenType type) {
 constexpr int slot_bytes_of(TokenType type) {
     return tile_tokens_of(type) * slot_row_bytes;
 }
+/// What a slot has beside it where tokens do not start at multiples of 16 bytes.
+constexpr int ninths_bytes_of(TokenType type) {
+    return tile_tokens_of(type) * 16;
+}
 inline constexpr int ring_slots_most = 12;
 /// Less is no ring: nothing is on its way while something is read.
 inline constexpr int ring_slots_least = 2;
@@ -56,10 +60,12 @@ constexpr std::int64_t padded_rows(const core::Params& params) {
 }
 
 /// Slots of each of `rings` rings beside `rows` query rows in `shared_bytes` of shared memory; 0 when they do not fit.
-constexpr int ring_slots(TokenType type, std::int64_t dim, int rows, int control_bytes, int rings, int shared_bytes) {
+/// `beside`: bytes that come with each slot.
+constexpr int ring_slots(TokenType type, std::int64_t dim, int rows, int control_bytes, int rings, int shared_bytes,
+                         int beside = 0) {
     constexpr int alignment = 1024;
     const std::int64_t left = shared_bytes - alignment - control_bytes - query_row_bytes(type, dim) * rows;
-    const std::int64_t slots = left < 0 ? 0 : left / slot_bytes_of(type) / rings;
+    const std::int64_t slots = left < 0 ? 0 : left / (slot_bytes_of(type) + beside) / rings;
     if (slots < ring_slots_least) return 0;
     return static_cast<int>(slots < ring_slots_most ? slots : ring_slots_most);
 }

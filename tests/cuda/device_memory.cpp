@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -16,13 +17,16 @@ void must(cudaError_t error) {
     if (error != cudaSuccess) throw std::runtime_error(std::string("CUDA: ") + cudaGetErrorString(error));
 }
 
+std::byte* new_arena() {
+    void* memory = nullptr;
+    must(cudaMalloc(&memory, arena_bytes));
+    return static_cast<std::byte*>(memory);
+}
+
 }  // namespace
 
 void DeviceMemory::reserve() {
-    if (arena_ != nullptr) return;
-    void* memory = nullptr;
-    must(cudaMalloc(&memory, arena_bytes));
-    arena_ = static_cast<std::byte*>(memory);
+    if (arena_ == nullptr) arena_ = new_arena();
 }
 
 std::byte* DeviceMemory::take(std::size_t bytes, std::uintptr_t like) {
@@ -66,6 +70,51 @@ void DeviceMemory::to_device(std::byte* to, const void* from, std::size_t bytes)
 
 void DeviceMemory::to_host(void* to, const std::byte* from, std::size_t bytes) {
     if (bytes > 0) must(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost));
+}
+
+std::byte* DeviceImage::take(std::size_t bytes, std::uintptr_t like) {
+    if (arena_ == nullptr) arena_ = new_arena();
+    const std::size_t begin = image_.size();
+    const std::size_t data = begin + DeviceMemory::guard + like % 256;
+    const std::size_t end = (data + bytes + DeviceMemory::guard + 255) / 256 * 256;
+    if (end > arena_bytes) throw std::runtime_error("test: the arena is too small");
+    image_.resize(end, std::byte{0xff});
+    guards_.emplace_back(begin, data);
+    guards_.emplace_back(data + bytes, end);
+    return arena_ + data;
+}
+
+std::size_t DeviceImage::offset_of(const void* address) const {
+    return static_cast<std::size_t>(static_cast<const std::byte*>(address) - arena_);
+}
+
+void DeviceImage::put(std::byte* to, const void* from, std::size_t bytes) {
+    if (bytes > 0) std::memcpy(&image_[offset_of(to)], from, bytes);
+}
+
+void DeviceImage::send() const {
+    must(cudaMemcpy(arena_, image_.data(), image_.size(), cudaMemcpyHostToDevice));
+}
+
+void DeviceImage::fetch() {
+    must(cudaMemcpy(image_.data(), arena_, image_.size(), cudaMemcpyDeviceToHost));
+}
+
+void DeviceImage::get(void* to, const void* from, std::size_t bytes) const {
+    if (bytes > 0) std::memcpy(to, &image_[offset_of(from)], bytes);
+}
+
+bool DeviceImage::guards_hold() const {
+    return std::all_of(guards_.begin(), guards_.end(), [&](const auto& guard) {
+        const auto poisoned = [](std::byte b) { return b == std::byte{0xff}; };
+        const auto at = [&](std::size_t i) { return image_.begin() + static_cast<std::ptrdiff_t>(i); };
+        return std::all_of(at(guard.first), at(guard.second), poisoned);
+    });
+}
+
+void DeviceImage::give_back() {
+    image_.clear();
+    guards_.clear();
 }
 
 }  // namespace rowmax::test

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace rowmax::test {
@@ -33,6 +34,29 @@ class DeviceMemory {
     std::byte* arena_ = nullptr;
     std::size_t used_ = 0;
     std::vector<Taken> taken_;
+};
+
+/// Buffers of one call: an image of them on the host goes there at once and comes back at once, since each copy that is
+/// waited for costs more than it holds, above all while several programs share the GPU. Poison and alignment as above.
+class DeviceImage {
+  public:
+    /// Where the buffer will be.
+    std::byte* take(std::size_t bytes, std::uintptr_t like = 0);
+    /// What it will hold, instead of poison.
+    void put(std::byte* to, const void* from, std::size_t bytes);
+    void send() const;
+    void fetch();
+    /// Of what was fetched.
+    void get(void* to, const void* from, std::size_t bytes) const;
+    [[nodiscard]] bool guards_hold() const;
+    void give_back();
+
+  private:
+    [[nodiscard]] std::size_t offset_of(const void* address) const;
+
+    std::byte* arena_ = nullptr;
+    std::vector<std::byte> image_;
+    std::vector<std::pair<std::size_t, std::size_t>> guards_;  ///< begin and end
 };
 
 }  // namespace rowmax::test

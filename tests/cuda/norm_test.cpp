@@ -85,9 +85,9 @@ TEST_P(NormalizedShapes, ManyUnitsForEachThreadBlock) {
         for (const std::int64_t dim : {64, 128, 256}) {
             const auto seed = static_cast<unsigned>(lq + dim);
             expect_same_bits_on_every_row(
-                Sample({Layout::cross, GetParam(), 1, 700, lq, 70, dim, true, true, seed}, normal()));
+                Sample({Layout::cross, GetParam(), 1, 400, lq, 70, dim, true, true, seed}, normal()));
             expect_same_bits_on_every_row(
-                Sample({Layout::packed, GetParam(), 3, 200, lq, 150, dim, false, true, seed}, normal()));
+                Sample({Layout::packed, GetParam(), 3, 100, lq, 150, dim, false, true, seed}, normal()));
         }
     }
     expect_same_bits_on_every_row(Sample({Layout::zipped, GetParam(), 300, 300, 24, 90, 128, true, true, 5}, normal()));
@@ -126,7 +126,7 @@ TEST(NormalizedParts, WinnersAreThoseOfTheWholeDocument) {
     constexpr std::int64_t lq = 40;
     constexpr std::int64_t ld = 3000;
     constexpr std::int64_t dim = 8;
-    constexpr std::int64_t many = 700;
+    constexpr std::int64_t many = 300;
     for (const DType dtype : {DType::f16, DType::bf16, DType::f32}) {
         Array q(dtype, {1, lq, dim});
         for (std::size_t s = 0; s < lq; ++s) {

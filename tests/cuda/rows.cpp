@@ -16,15 +16,15 @@ std::size_t bytes_of(const Array& array) {
     return array.size() * size_of(array.view().dtype);
 }
 
-std::byte* take(DeviceMemory& memory, const Array& array, bool wanted) {
+std::byte* take(DeviceImage& image, const Array& array, bool wanted) {
     if (!wanted) return nullptr;
-    std::byte* to = memory.take(bytes_of(array));
-    DeviceMemory::to_device(to, array.view().data, bytes_of(array));
+    std::byte* to = image.take(bytes_of(array));
+    image.put(to, array.view().data, bytes_of(array));
     return to;
 }
 
-void fetch_back(const Array& array, const void* from) {
-    if (from != nullptr) DeviceMemory::to_host(array.view().data, static_cast<const std::byte*>(from), bytes_of(array));
+void fetch_back(const DeviceImage& image, const Array& array, const void* from) {
+    if (from != nullptr) image.get(array.view().data, from, bytes_of(array));
 }
 
 /// `row`, or the first of its type that takes the problem where it does not.
@@ -39,22 +39,24 @@ const core::Kernel& taking(const core::Kernel& row, const core::Params& params) 
 }  // namespace
 
 Results run(const core::Kernel& row, const core::Problem& problem, Want want, int) {
-    static DeviceMemory memory;
+    static DeviceImage image;
+    image.give_back();
     core::Params params = core::mirror(problem.params, [](const std::byte* first, std::size_t bytes) {
-        std::byte* to = memory.take(bytes, reinterpret_cast<std::uintptr_t>(first));
-        DeviceMemory::to_device(to, first, bytes);
+        std::byte* to = image.take(bytes, reinterpret_cast<std::uintptr_t>(first));
+        image.put(to, first, bytes);
         return to;
     });
     params.place.cuda = true;
     params.wants_index = want != Want::scores;
     Results results = no_results(params, want);
     core::Outputs outputs;
-    outputs.scores = take(memory, results.scores, true);
-    outputs.index = reinterpret_cast<std::int32_t*>(take(memory, results.index, want != Want::scores));
-    outputs.similarity = take(memory, results.similarity, want == Want::all);
+    outputs.scores = take(image, results.scores, true);
+    outputs.index = reinterpret_cast<std::int32_t*>(take(image, results.index, want != Want::scores));
+    outputs.similarity = take(image, results.similarity, want == Want::all);
     const core::Kernel& chosen = taking(row, params);
     const std::size_t scratch = chosen.workspace(params, outputs);
-    if (scratch > 0) params.place.workspace = memory.take(scratch);
+    if (scratch > 0) params.place.workspace = image.take(scratch);
+    image.send();
     chosen.score(params, outputs);
     const cudaError_t error = cudaDeviceSynchronize();
     if (error != cudaSuccess) {
@@ -62,11 +64,11 @@ Results run(const core::Kernel& row, const core::Problem& problem, Want want, in
         ADD_FAILURE() << chosen.name << ": " << cudaGetErrorString(error);
         throw std::runtime_error(cudaGetErrorString(error));
     }
-    fetch_back(results.scores, outputs.scores);
-    fetch_back(results.index, outputs.index);
-    fetch_back(results.similarity, outputs.similarity);
-    EXPECT_TRUE(memory.guards_hold()) << chosen.name << " wrote outside its outputs";
-    memory.give_back();
+    image.fetch();
+    fetch_back(image, results.scores, outputs.scores);
+    fetch_back(image, results.index, outputs.index);
+    fetch_back(image, results.similarity, outputs.similarity);
+    EXPECT_TRUE(image.guards_hold()) << chosen.name << " wrote outside its outputs";
     return results;
 }
 

@@ -14,6 +14,7 @@
 //   work on different queries) | Control
 #pragma once
 
+#include "cuda/kernels/document_producer.cuh"
 #include "cuda/kernels/kernel_sets.hpp"
 #include "cuda/kernels/query_tile.cuh"
 #include "cuda/kernels/roles.cuh"
@@ -301,9 +302,12 @@ __global__ void __launch_bounds__(tiled_threads(FewRowsControl<Columns, Indexed>
     const int query_bytes = slots_of_token<Type>(call.params.dim) * Columns * row_bytes;
     auto& control = *reinterpret_cast<Control*>(queries + (call.own_queries ? Control::groups : 1) * query_bytes);
     warm_up(arguments, control.warmth);
+    const int loaders = filling_warps(call, 4 / Control::groups);
     if (threadIdx.x % 32 == 0) {
 #pragma unroll
-        for (int g = 0; g < Control::groups; ++g) init_ring(control.rings[g], slots + g * call.stages * slot_bytes, 4);
+        for (int g = 0; g < Control::groups; ++g) {
+            init_ring(control.rings[g], slots + g * call.stages * slot_bytes, 4, loaders);
+        }
         fence_barrier_init();
     }
     __syncthreads();
@@ -317,7 +321,11 @@ __global__ void __launch_bounds__(tiled_threads(FewRowsControl<Columns, Indexed>
     } else {
         release_registers<Share::others>();
         const int ring = warp - 4 * Control::groups;
-        if (ring < Control::groups) DocumentProducer<Type>(control.rings[ring], arguments, ring, Control::groups).run();
+        const Team team{ring / Control::groups, loaders};
+        if (team.member < loaders) {
+            fill_ring<Type>(control.rings[ring % Control::groups], arguments, ring % Control::groups, Control::groups,
+                            team);
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 // A document's last tile is multiplied with as many columns (32, 64, 96, 128) as its boxes hold.
 #pragma once
 
+#include "cuda/kernels/document_producer.cuh"
 #include "cuda/kernels/integer_fold.cuh"
 #include "cuda/kernels/kernel_sets.hpp"
 #include "cuda/kernels/oct_sums.cuh"
@@ -273,8 +274,9 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
     auto& control = *reinterpret_cast<ManyRowsControl*>(queries + slots_of_token<Type>(call.params.dim) *
                                                                       call.plan.rows * row_bytes);
     warm_up(arguments, control.warmth);
+    const int loaders = filling_warps(call, 3);
     if (lane_anew() == 0) {
-        init_ring(control.ring, slots, reading_warps);
+        init_ring(control.ring, slots, reading_warps, loaders);
         if (threadIdx.x == 0) init_oct_sums(control.sums, reading_warps);
         fence_barrier_init();
     }
@@ -286,7 +288,11 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
         ManyRowsReader<Type, Indexed>(control, queries, call).run();
     } else {
         release_registers<Registers<many_rows_groups>::others>();
-        if (warp == reading_warps) DocumentProducer<Type>(control.ring, arguments, 0, 1).run();
+        // The last two warps help.
+        const bool helps = warp > reading_warps + 1;
+        if (warp == reading_warps || (helps && loaders > 1)) {
+            fill_ring<Type, 1>(control.ring, arguments, 0, 1, {helps ? warp - reading_warps - 1 : 0, loaders});
+        }
         if (warp == reading_warps + 1) write_scores_of_octs(control.sums, call);
     }
 }

@@ -13,6 +13,7 @@
 // A document's last tile is multiplied with as many columns (32, 64, 96, 128) as its boxes hold.
 #pragma once
 
+#include "cuda/kernels/document_producer.cuh"
 #include "cuda/kernels/kernel_sets.hpp"
 #include "cuda/kernels/products.cuh"
 #include "cuda/kernels/query_tile.cuh"
@@ -265,8 +266,9 @@ __global__ void __launch_bounds__(tiled_threads(normalized_rows_groups), 1)
     auto& control = *reinterpret_cast<Control*>(queries + slots_of_token<Type>(call.params.dim) *
                                                               normalized_rows_block * row_bytes);
     warm_up(arguments, control.warmth);
+    const int loaders = filling_warps(call, 2);
     if (threadIdx.x % 32 == 0) {
-        init_ring(control.ring, slots, normalizing_warps);
+        init_ring(control.ring, slots, normalizing_warps, loaders);
         if (threadIdx.x == 0) init_maxima(control.maxima, normalizing_warps);
         if (threadIdx.x == 32) init_norms(control.norms, normalizing_warps);
         fence_barrier_init();
@@ -279,7 +281,11 @@ __global__ void __launch_bounds__(tiled_threads(normalized_rows_groups), 1)
         NormalizedRowsReader<Type, Indexed>(control, queries, call).run();
     } else {
         release_registers<Registers<normalized_rows_groups>::others>();
-        if (warp == normalizing_warps) DocumentProducer<Type>(control.ring, arguments, 0, 1).run();
+        // The last warp helps.
+        const bool helps = warp == normalizing_warps + 3;
+        if (warp == normalizing_warps || (helps && loaders > 1)) {
+            fill_ring<Type>(control.ring, arguments, 0, 1, {helps ? 1 : 0, loaders});
+        }
         if (warp == normalizing_warps + 1) RowWriter<Indexed, normalized_rows_block, false>(control.maxima, call).run();
         if constexpr (may_be_far<Type>) {
             if (warp == normalizing_warps + 2) look_after_far_tokens<Type>(control.norms, call, normalizing_warps);

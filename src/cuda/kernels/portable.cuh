@@ -11,6 +11,7 @@
 #include "cuda/kernels/row_norm.cuh"
 #include "cuda/kernels/scores.cuh"
 #include "cuda/kernels/share.cuh"
+#include "cuda/prim/copy_async.cuh"
 
 namespace rowmax::cuda {
 

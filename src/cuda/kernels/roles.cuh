@@ -10,12 +10,18 @@ constexpr int tiled_threads(int groups) {
     return 128 * (groups + 1);
 }
 
-/// Registers of a thread after the warpgroups have shared them out anew: 65536 in all.
+/// What a thread of each of so many warpgroups holds at the kernel's start, added up: they cannot share out more, or
+/// wait for it forever.
+constexpr int registers_of_warpgroups(int groups) {
+    return 65536 / (128 * groups) / 8 * 8 * groups;
+}
+
+/// Registers of a thread after the warpgroups have shared them out anew.
 template <int Groups>
 struct Registers {
     static constexpr int reader = Groups == 2 ? 208 : (Groups == 3 ? 144 : 104);
     static constexpr int others = Groups == 2 ? 88 : (Groups == 3 ? 80 : 64);
-    static_assert(128 * (Groups * reader + others) <= 65536);
+    static_assert(Groups * reader + others <= registers_of_warpgroups(Groups + 1));
 };
 
 /// Start of the ring's slots: their layout repeats every 1024 bytes.
@@ -40,7 +46,7 @@ __device__ __forceinline__ void warm_up(const TiledArguments& arguments, Warmth&
     constexpr int words = line / sizeof(int);
     constexpr int lines = static_cast<int>((sizeof(Arguments) + line - 1) / line);
     const auto warp = static_cast<int>(threadIdx.x / 32);
-    if (threadIdx.x == blockDim.x - 1) {
+    if (threadIdx.x == blockDim.x - 1 && !arguments.call.d_by_loads) {
         prefetch_map(&arguments.tile);
         prefetch_map(&arguments.quarter);
     }

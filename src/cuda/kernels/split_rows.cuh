@@ -16,6 +16,7 @@
 #pragma once
 
 #include "cuda/kernels/column_maxima.cuh"
+#include "cuda/kernels/document_producer.cuh"
 #include "cuda/kernels/kernel_sets.hpp"
 #include "cuda/kernels/query_parts.cuh"
 #include "cuda/kernels/roles.cuh"
@@ -41,7 +42,7 @@ template <int Groups>
 struct SplitRegisters {
     static constexpr int reader = Groups == 2 ? 216 : Registers<Groups>::reader;
     static constexpr int others = Groups == 2 ? 72 : Registers<Groups>::others;
-    static_assert(128 * (Groups * reader + others) <= 65536);
+    static_assert(Groups * reader + others <= registers_of_warpgroups(Groups + 1));
 };
 
 /// The sums of a tile's products, as split_sum.cuh names them.
@@ -284,7 +285,7 @@ class SplitRowsReader {
     const int part_stride_ = part_tiles(call_.params.dim) * Columns * row_bytes / 16;
     DocumentReaderOf<TokenType::f32> reader_;
     const int warp_ = uniform(static_cast<int>(threadIdx.x / 32 % 4));
-    const int lane_ = static_cast<int>(threadIdx.x % 32);
+    const int lane_ = lane_anew();
     Unit unit_{-1, -1, -1};
     int buffer_ = 0;
     int token_ = 0;
@@ -306,10 +307,11 @@ __global__ void __launch_bounds__(tiled_threads(SplitRowsControl<Columns, Indexe
     const int query_bytes = float_parts * part_tiles(call.params.dim) * Columns * row_bytes;
     auto& control = *reinterpret_cast<Control*>(queries + (call.own_queries ? Control::groups : 1) * query_bytes);
     warm_up(arguments, control.warmth);
+    const int loaders = filling_warps(call, 4 / Control::groups);
     if (threadIdx.x % 32 == 0) {
 #pragma unroll
         for (int g = 0; g < Control::groups; ++g) {
-            init_ring(control.rings[g], slots + g * call.stages * slot_bytes_of(type), 4);
+            init_ring(control.rings[g], slots + g * call.stages * slot_bytes_of(type), 4, loaders);
         }
         fence_barrier_init();
     }
@@ -324,7 +326,11 @@ __global__ void __launch_bounds__(tiled_threads(SplitRowsControl<Columns, Indexe
     } else {
         release_registers<Share::others>();
         const int ring = warp - 4 * Control::groups;
-        if (ring < Control::groups) DocumentProducer<type>(control.rings[ring], arguments, ring, Control::groups).run();
+        const Team team{ring / Control::groups, loaders};
+        if (team.member < loaders) {
+            fill_ring<type>(control.rings[ring % Control::groups], arguments, ring % Control::groups, Control::groups,
+                            team);
+        }
     }
 }
 

@@ -18,6 +18,7 @@
 //   shared memory: query tiles (ceil(d / 64) x rows x 128 bytes) | ring slots | Control
 #pragma once
 
+#include "cuda/kernels/document_producer.cuh"
 #include "cuda/kernels/kernel_sets.hpp"
 #include "cuda/kernels/products.cuh"
 #include "cuda/kernels/query_tile.cuh"
@@ -260,8 +261,10 @@ __global__ void __launch_bounds__(tiled_threads(wide_rows_groups), 1)
     std::byte* slots = queries + slots_of_token(call.params.dim) * call.plan.rows * row_bytes;
     auto& control = *reinterpret_cast<Control*>(slots + call.stages * slot_bytes);
     warm_up(arguments, control.warmth);
+    const bool looks_after_far = may_be_far<Type> && call.params.normalize;
+    const int loaders = filling_warps(call, looks_after_far ? 1 : 3);
     if (threadIdx.x % 32 == 0) {
-        init_ring(control.ring, slots, wide_rows_warps);
+        init_ring(control.ring, slots, wide_rows_warps, loaders);
         if (threadIdx.x == 0) init_maxima(control.maxima, wide_rows_warps);
         if (threadIdx.x / 32 - 1 < wide_rows_groups) {
             init_norms(control.norms[threadIdx.x / 32 - 1], wide_rows_warps / wide_rows_groups);
@@ -276,7 +279,11 @@ __global__ void __launch_bounds__(tiled_threads(wide_rows_groups), 1)
         WideRowsReader<Type, Indexed>(control, queries, call).run();
     } else {
         release_registers<Registers<wide_rows_groups>::others>();
-        if (warp == wide_rows_warps) DocumentProducer(control.ring, arguments, 0, 1).run();
+        // The last two warps help.
+        const bool helps = warp > wide_rows_warps + 1;
+        if (warp == wide_rows_warps || (helps && loaders > 1)) {
+            fill_ring(control.ring, arguments, 0, 1, {helps ? warp - wide_rows_warps - 1 : 0, loaders});
+        }
         if (warp == wide_rows_warps + 1) RowWriter<Indexed, wide_rows_block, true>(control.maxima, call).run();
         if constexpr (may_be_far<Type>) {
             const int far = warp - (wide_rows_warps + 2);

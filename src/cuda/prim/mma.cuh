@@ -42,21 +42,4 @@ __device__ __forceinline__ void multiply_add(float* sum, const std::uint32_t (&a
     }
 }
 
-/// 16 bytes from global to shared memory without passing through registers.
-__device__ __forceinline__ void copy_16_bytes(void* to, const void* from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
-}
-/// 4 bytes, from any address that is a multiple of 4.
-__device__ __forceinline__ void copy_4_bytes(void* to, const void* from) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from) : "memory");
-}
-__device__ __forceinline__ void close_copy_group() {
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-/// Waits until at most `Open` groups of copies of this thread are under way.
-template <int Open>
-__device__ __forceinline__ void wait_copy_groups() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(Open) : "memory");
-}
-
 }  // namespace rowmax::cuda

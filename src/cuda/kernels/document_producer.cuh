@@ -1,0 +1,258 @@
+// The warp that fills a ring of document tiles: which tiles there are, and what
+// their tokens are. How these come is the carrier's business: the copy engine,
+// or loads where it cannot read them (document_loads.cuh).
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/kernels/arguments.hpp"
+#include "cuda/kernels/document_loads.cuh"
+#include "cuda/kernels/document_ring.cuh"
+#include "cuda/kernels/share.cuh"
+#include "cuda/prim/bulk_tensor.cuh"
+
+namespace rowmax::cuda {
+
+/// Brings tiles through the copy engine: lane 0 says which boxes.
+template <TokenType Type>
+class CopyEngine {
+  public:
+    /// A document's first token.
+    using Place = BoxCorner;
+    static constexpr bool keeps_much = false;
+
+    __device__ __forceinline__ CopyEngine(DocumentRing& ring, const TiledArguments& arguments, int, int, const Team&)
+        : ring_(ring),
+          arguments_(arguments),
+          slots_of_tile_(static_cast<int>((arguments.call.params.dim + slot_dims_of(Type) - 1) / slot_dims_of(Type))) {}
+
+    __device__ __forceinline__ static Place plain_place(const core::Segments& d, int item) {
+        return {0, 0, 0, d.stride_outer == 0 ? 0 : item};
+    }
+    __device__ __forceinline__ static Place place_of(const core::Segments& d, std::int64_t item,
+                                                     const core::Segment& document) {
+        if (d.kind != core::SegmentKind::strided) {
+            return {0, static_cast<std::int32_t>(document.first_row), 0, 0};
+        }
+        // A broadcast dimension has size 1 in the tensor map.
+        const std::int64_t outer = d.inner == 1 ? item : core::detail::quotient(item, d.inner);
+        return {0, 0, d.stride_inner == 0 ? 0 : static_cast<std::int32_t>(item - outer * d.inner),
+                d.stride_outer == 0 ? 0 : static_cast<std::int32_t>(outer)};
+    }
+    __device__ __forceinline__ static Place place_from(const Place& mine, int lane) {
+        return {0, from_lane(mine.token, lane), from_lane(mine.inner, lane), from_lane(mine.outer, lane)};
+    }
+
+    /// `tile` of the document at `at`, whose boxes lie inside the array or are
+    /// filled with zeros.
+    __device__ __forceinline__ void send(const Tile& tile, BoxCorner at, int) {
+        const int stages = arguments_.call.stages;
+        const int boxes = tile.flags.boxes();
+        const int slots = boxes == 0 ? 1 : slots_of_tile_;
+        at.token += tile.base;
+#pragma unroll 1
+        for (int s = 0; s < slots; ++s) {
+            if (lane_ == 0) {
+                // The first pass over the ring finds every slot empty.
+                wait(&ring_.empty[place_.slot], place_.phase ^ 1U);
+                if (s == 0) ring_.tiles[place_.slot] = tile;
+                fill(boxes, at);
+            }
+            at.element += slot_dims_of(Type);
+            place_.advance(stages);
+        }
+        __syncwarp();
+    }
+    __device__ __forceinline__ void send_end(const Tile& end) {
+        send(end, {0, 0, 0, 0}, 0);
+    }
+
+  private:
+    static constexpr int tokens = tile_tokens_of(Type);
+
+    __device__ __forceinline__ void fill(int boxes, BoxCorner at) {
+        Barrier* full = &ring_.full[place_.slot];
+        std::byte* to = ring_.slots + place_.slot * slot_bytes_of(Type);
+        if (boxes == 0) return arrive(full);
+        arrive_expecting(full, static_cast<std::uint32_t>(boxes * box_bytes));
+        if (boxes == tokens / box_tokens) return copy_box(to, &arguments_.tile, at, full);
+#pragma unroll 1
+        for (int b = 0; b < boxes; ++b, at.token += box_tokens) {
+            copy_box(to + b * box_bytes, &arguments_.quarter, at, full);
+        }
+    }
+
+    DocumentRing& ring_;
+    const TiledArguments& arguments_;
+    const int slots_of_tile_;
+    const int lane_ = static_cast<int>(threadIdx.x % 32);
+    RingPlace place_;
+};
+
+/// Takes every so-manieth unit of the block's share. All lanes together look at
+/// masks.
+template <TokenType Type, class Carrier>
+class DocumentProducer {
+  public:
+    __device__ __forceinline__ DocumentProducer(DocumentRing& ring, const TiledArguments& arguments, int number,
+                                                int rings, const Team& team)
+        : arguments_(arguments), carrier_(ring, arguments, number, rings, team), number_(number), rings_(rings) {}
+
+    __device__ __forceinline__ void run() {
+        const Share share = share_of(arguments_.call.params, arguments_.call.plan);
+        if constexpr (Carrier::keeps_much) {
+            send_one_by_one(share);
+        } else {
+            send_all(share);
+        }
+        Tile end{};
+        end.flags.bits = TileFlags::stop_bit;
+        carrier_.send_end(end);
+    }
+
+  private:
+    static constexpr int tokens = tile_tokens_of(Type);
+
+    struct Work {
+        Unit unit;
+        typename Carrier::Place place{};
+        int begin = 0;
+        int end = 0;
+        std::int64_t mask_offset = 0;
+    };
+
+    __device__ __forceinline__ void send_one_by_one(const Share& share) {
+        for (std::int64_t unit = share.begin + number_; unit < share.end; unit += rings_) {
+            Work work;
+            look_up(unit, work);
+            send_unit(work);
+        }
+    }
+
+    __device__ __forceinline__ void send_all(const Share& share) {
+        const std::int64_t step = 32 * rings_;
+        for (std::int64_t first = share.begin + number_; first < share.end; first += step) {
+            // Each lane looks one unit up; then they go through them together.
+            Work mine;
+            const std::int64_t unit = first + lane_ * rings_;
+            if (unit < share.end) look_up(unit, mine);
+            const std::int64_t left = (share.end - first + rings_ - 1) / rings_;
+            const int count = static_cast<int>(left < 32 ? left : 32);
+            for (int i = 0; i < count; ++i) send_unit(work_of(mine, i));
+        }
+    }
+
+    __device__ __forceinline__ void look_up(std::int64_t number, Work& work) const {
+        const core::Params& params = arguments_.call.params;
+        if (!arguments_.call.plan.plain_documents) {
+            work = look_up_any(params, arguments_.call.plan, number);
+            return;
+        }
+        const auto item = static_cast<int>(number);
+        work.unit = {0, item, 0};
+        work.place = Carrier::plain_place(params.d, item);
+        work.end = static_cast<int>(params.d.length);
+        work.mask_offset = item * params.d.mask.stride_outer;
+    }
+
+    __device__ __forceinline__ static Work look_up_any(const core::Params& params, const Plan& plan,
+                                                       std::int64_t number) {
+        if constexpr (Carrier::keeps_much) return look_up_here(params, plan, number);
+        return look_up_there(params, plan, number);
+    }
+    // Out of line: see share_by_tokens.
+    __device__ __noinline__ static Work look_up_there(const core::Params& params, const Plan& plan,
+                                                      std::int64_t number) {
+        return look_up_here(params, plan, number);
+    }
+    __device__ __forceinline__ static Work look_up_here(const core::Params& params, const Plan& plan,
+                                                        std::int64_t number) {
+        Work work;
+        work.unit = unit_at(plan, number);
+        const std::int64_t item = document_of(params, plan, work.unit);
+        const core::Segment document = params.d.at(item);
+        const TokenRange range = tokens_of_part(plan, work.unit.part, document.length, tokens);
+        work.place = Carrier::place_of(params.d, item, document);
+        work.begin = static_cast<int>(range.begin);
+        work.end = static_cast<int>(range.end);
+        work.mask_offset = document.mask_offset;
+        return work;
+    }
+
+    __device__ __forceinline__ static Work work_of(const Work& mine, int lane) {
+        Work work;
+        work.unit = {from_lane(mine.unit.block, lane), from_lane(mine.unit.item, lane),
+                     from_lane(mine.unit.part, lane)};
+        work.place = Carrier::place_from(mine.place, lane);
+        work.begin = from_lane(mine.begin, lane);
+        work.end = from_lane(mine.end, lane);
+        work.mask_offset = from_lane(mine.mask_offset, lane);
+        return work;
+    }
+
+    __device__ __forceinline__ void send_unit(const Work& work) {
+        int first = TileFlags::first_bit;
+        bool opened = false;
+        for (int base = work.begin;; base += tokens, first = 0) {
+            Tile tile;
+            tile.unit = work.unit;
+            tile.base = base;
+            const int last = base + tokens >= work.end ? TileFlags::last_bit : 0;
+            int boxes = 0;
+#pragma unroll
+            for (int b = 0; b < boxes_of_tile; ++b) {
+                tile.keep[b] = b < tokens / box_tokens ? kept(work, base + b * box_tokens) : 0;
+                if (tile.keep[b] != 0) boxes = b + 1;
+            }
+            tile.flags.bits = boxes | first | last;
+            if (opened && last == 0 && whole(tile)) tile.flags.bits = TileFlags::usual;
+            opened = opened || boxes > 0;
+            if (tile.flags.bits != 0) carrier_.send(tile, work.place, work.end - base);
+            if (last != 0) return;
+        }
+    }
+
+    __device__ __forceinline__ static bool whole(const Tile& tile) {
+        return (tile.keep[0] & tile.keep[1] & tile.keep[2] & tile.keep[3]) == all_lanes;
+    }
+
+    /// Which of the 32 tokens from `token` on are kept.
+    __device__ __forceinline__ std::uint32_t kept(const Work& work, int token) const {
+        const int left = work.end - token;
+        if (left <= 0) return 0;
+        const core::Segments& d = arguments_.call.params.d;
+        if (d.mask.data == nullptr) return left >= 32 ? all_lanes : (1U << left) - 1U;
+        if constexpr (Carrier::keeps_much) return kept_here(d, work.mask_offset, token, left);
+        return kept_there(d, work.mask_offset, token, left);
+    }
+    __device__ __noinline__ static std::uint32_t kept_there(const core::Segments& d, std::int64_t offset, int token,
+                                                            int left) {
+        return kept_here(d, offset, token, left);
+    }
+    __device__ __forceinline__ static std::uint32_t kept_here(const core::Segments& d, std::int64_t offset, int token,
+                                                              int left) {
+        core::Segment document;
+        document.mask_offset = offset;
+        const auto lane = static_cast<int>(threadIdx.x % 32);
+        return ballot(lane < left && d.keeps(document, token + lane));
+    }
+
+    const TiledArguments& arguments_;
+    Carrier carrier_;
+    const int number_;
+    const int rings_;
+    const int lane_ = static_cast<int>(threadIdx.x % 32);
+};
+
+/// What the producing warps of ring `number` of `rings` do: more than one where they load.
+template <TokenType Type = TokenType::f16, int MovesAtOnce = 2>
+__device__ __forceinline__ void fill_ring(DocumentRing& ring, const TiledArguments& arguments, int number, int rings,
+                                          const Team& team) {
+    if (arguments.call.d_by_loads) {
+        DocumentProducer<Type, DocumentLoads<Type, MovesAtOnce>>(ring, arguments, number, rings, team).run();
+    } else {
+        DocumentProducer<Type, CopyEngine<Type>>(ring, arguments, number, rings, team).run();
+    }
+}
+
+}  // namespace rowmax::cuda
