@@ -4,9 +4,11 @@
 #include "cli/checks/checks.hpp"
 #include "cli/checks/run.hpp"
 #include "core/element.hpp"
+#include "core/mirror.hpp"
 #include "core/problem.hpp"
 #include "core/reference.hpp"
 #include "cpu/sample.hpp"
+#include "stream/device_scorer.hpp"
 
 namespace rowmax::checks {
 
@@ -41,9 +43,39 @@ TensorView gradient_of(const TensorView& tokens, std::vector<std::byte>& memory)
             std::span<const std::int64_t>(tokens.shape.data(), static_cast<std::size_t>(tokens.ndim))};
 }
 
-Gradients run_backward(ScoreRequest request, std::string_view kernel, const Result& forward,
+Gradients run_there(const ScoreRequest& request, const Target& target, const Result& forward,
+                    const std::vector<double>& grad_scores) {
+    const core::Problem problem = core::make_problem(request);
+    stream::DeviceArrays arrays(*target.backend, target.ordinal);
+    core::Params params = core::mirror(
+        problem.params, [&](const std::byte* first, std::size_t bytes) { return arrays.put(first, bytes); });
+    params.place = arrays.place();
+    params.backward = true;
+    const std::vector<std::byte> grad = narrowed(grad_scores, problem.shape.dtype);
+    std::vector<std::byte> q;
+    std::vector<std::byte> d;
+    gradient_of(request.q.tokens, q);
+    gradient_of(request.d.tokens, d);
+    std::byte* q_there = arrays.put(q.data(), q.size());
+    std::byte* d_there = arrays.put(d.data(), d.size());
+    core::Gradients gradients;
+    gradients.index = reinterpret_cast<const std::int32_t*>(
+        arrays.put(forward.index.data(), forward.index.size() * sizeof(std::int32_t)));
+    gradients.scores = arrays.put(grad.data(), grad.size());
+    gradients.q = q_there;
+    gradients.d = d_there;
+    const std::size_t scratch = target.row->backward_workspace(params, gradients);
+    if (scratch > 0) params.place.workspace = arrays.take(scratch);
+    target.row->backward(params, gradients);
+    arrays.get(q.data(), q_there, q.size());
+    arrays.get(d.data(), d_there, d.size());
+    return {widened(q, request.q.tokens.dtype), widened(d, request.d.tokens.dtype)};
+}
+
+Gradients run_backward(ScoreRequest request, const Target& target, const Result& forward,
                        const std::vector<double>& grad_scores, int threads) {
-    request.options.kernel = kernel;
+    if (target.backend != nullptr) return run_there(request, target, forward, grad_scores);
+    request.options.kernel = target.row->name;
     request.options.threads = threads;
     const ResultShape shape = result_shape(request);
     const std::vector<std::byte> grad = narrowed(grad_scores, shape.dtype);
@@ -71,19 +103,18 @@ void compare(const std::string& name, const std::vector<double>& got, const std:
 }
 
 void check_shape(const test::Shape& shape, const Target& target, Report& report) {
-    const std::string_view kernel = target.row->name;
     const test::Sample sample(shape, test::small_integers(shape.dim));
     const std::string name = text_of(shape);
     const Result forward = run(sample.request, target);
     const std::vector<double> grad = small_integers(forward.scores.size());
     const core::Problem problem = core::make_problem(sample.request);
     const core::reference::Gradient want = core::reference::backward(problem.params, forward.index, grad);
-    const Gradients got = run_backward(sample.request, kernel, forward, grad, 0);
+    const Gradients got = run_backward(sample.request, target, forward, grad, 0);
     compare(name + ", queries' gradient", got.q, rounded(want.q, shape.dtype), report);
     compare(name + ", documents' gradient", got.d, rounded(want.d, shape.dtype), report);
-    const Gradients again = run_backward(sample.request, kernel, forward, grad, 1);
-    compare(name + ", queries' gradient on one thread", again.q, got.q, report);
-    compare(name + ", documents' gradient on one thread", again.d, got.d, report);
+    const Gradients again = run_backward(sample.request, target, forward, grad, 1);
+    compare(name + ", queries' gradient again", again.q, got.q, report);
+    compare(name + ", documents' gradient again", again.d, got.d, report);
 }
 
 std::vector<test::Shape> gradient_shapes() {
