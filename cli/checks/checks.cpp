@@ -32,16 +32,34 @@ const std::vector<Check>& all_checks() {
     return checks;
 }
 
+namespace {
+
+constexpr std::int64_t small_dim = 16;
+constexpr std::int64_t large_dim = 200;
+
+bool takes(const Target& target, DType dtype, std::int64_t dim) {
+    const test::Sample sample({.dtype = dtype, .documents = 2, .lq = 2, .ld = 2, .dim = dim},
+                              test::small_integers(dim));
+    core::Params params = core::make_problem(sample.request).params;
+    params.place = {target.backend != nullptr, target.ordinal, nullptr, nullptr};
+    if (target.row->refuse(params).empty()) return true;
+    params.high_precision_only = false;
+    return target.row->refuse(params).empty();
+}
+
+}  // namespace
+
 std::vector<DType> dtypes_of(const Target& target) {
     std::vector<DType> taken;
     for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8, DType::f8e4m3}) {
-        const test::Sample sample({.dtype = dtype, .documents = 2, .lq = 2, .ld = 2, .dim = 16},
-                                  test::small_integers(16));
-        core::Params params = core::make_problem(sample.request).params;
-        params.place = {target.backend != nullptr, target.ordinal, nullptr, nullptr};
-        if (target.row->refuse(params).empty()) taken.push_back(dtype);
+        if (takes(target, dtype, small_dim) || takes(target, dtype, large_dim)) taken.push_back(dtype);
     }
     return taken;
+}
+
+std::int64_t dim_for(const Target& target, DType dtype, std::int64_t dim) {
+    if (dim >= large_dim || takes(target, dtype, small_dim)) return dim;
+    return large_dim + dim;
 }
 
 }  // namespace rowmax::checks

@@ -44,6 +44,8 @@ const std::vector<Check>& all_checks();
 
 /// The token types a kernel takes.
 std::vector<DType> dtypes_of(const Target& target);
+/// `dim`, or one that a kernel takes which takes only more dimensions than most cases have.
+std::int64_t dim_for(const Target& target, DType dtype, std::int64_t dim);
 
 Report check_exact(const Target& target, DType dtype, const std::function<void()>& pause);
 Report check_random(const Target& target, DType dtype, const std::function<void()>& pause);

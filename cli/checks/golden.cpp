@@ -87,6 +87,7 @@ void check_scores(const json& golden, const Target& target, DType dtype, Report&
     if (golden.contains("d_mask")) request.d.mask = d_mask.view;
     request.options.normalize = golden.value("normalize", false);
     const Result result = run(request, target);
+    if (result.high) throw Error(ErrorCode::not_implemented, "more accuracy than precision \"high\" has");
     compare(golden, "scores", result.scores, golden.value("rtol", 1e-6), report);
     if (golden.contains("index")) compare(golden, "index", {result.index.begin(), result.index.end()}, 0, report);
 }

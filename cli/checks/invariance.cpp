@@ -162,7 +162,7 @@ Report check_invariance(const Target& target, DType dtype, const std::function<v
                                     .documents = documents,
                                     .lq = length,
                                     .ld = 45,
-                                    .dim = 40,
+                                    .dim = dim_for(target, dtype, 40),
                                     .masked = masked,
                                     .seed = seed++};
             const test::Sample sample(shape, test::normal());

@@ -62,12 +62,14 @@ struct Buffers {
     Guarded similarity;
 };
 
-void require_taken(const core::Kernel& row, const core::Params& params) {
+// Under precision "high" where the kernel takes no other.
+void require_taken(const core::Kernel& row, core::Params& params) {
+    params.high_precision_only = row.refuse(params).empty();
     const std::string refusal = row.refuse(params);
     if (!refusal.empty()) throw Error(ErrorCode::not_implemented, fmt::format("{}: {}", row.name, refusal));
 }
 
-void run_here(const core::Kernel& row, const core::Params& params, Wants wants, Buffers& buffers) {
+void run_here(const core::Kernel& row, core::Params& params, Wants wants, Buffers& buffers) {
     require_taken(row, params);
     core::Outputs outputs;
     outputs.scores = buffers.scores.data();
@@ -78,12 +80,13 @@ void run_here(const core::Kernel& row, const core::Params& params, Wants wants, 
     row.score(params, outputs);
 }
 
-void run_there(const Target& target, const core::Params& host, Wants wants, Buffers& buffers) {
+void run_there(const Target& target, core::Params& host, Wants wants, Buffers& buffers) {
     stream::DeviceArrays arrays(*target.backend, target.ordinal);
     core::Params params =
         core::mirror(host, [&](const std::byte* first, std::size_t bytes) { return arrays.put(first, bytes); });
     params.place = arrays.place();
     require_taken(*target.row, params);
+    host.high_precision_only = params.high_precision_only;
     core::Outputs outputs;
     outputs.scores = buffers.scores.put(arrays);
     if (wants == Wants::everything) {
@@ -112,6 +115,7 @@ Result run(const ScoreRequest& request, const Target& target, Wants wants) {
         }
     }
     Result result;
+    result.high = !problem.params.high_precision_only;
     result.scores = buffers.scores.doubles();
     result.index = buffers.index.values<std::int32_t, std::int32_t>();
     result.similarity = buffers.similarity.doubles();

@@ -14,6 +14,7 @@ struct Result {
     std::vector<std::int32_t> index;
     std::vector<double> similarity;
     bool intact = true;  ///< nothing was written outside the outputs
+    bool high = false;   ///< under precision "high", since the kernel takes no other
 };
 
 enum class Wants { scores, everything };
