@@ -41,8 +41,12 @@ class Framework(ABC):
         return array
 
     def detached(self, array: Any) -> Any:
-        """The array for a function without a gradient."""
+        """The array for a function without a gradient, its memory as its values say."""
         return array
+
+    def casts(self, array: Any) -> bool:
+        """Whether scores are computed in another type than the array's."""
+        return False
 
     def as_bytes(self, array: Any) -> Any:
         """float8 numbers as uint8, the same memory; uint8 as it is."""

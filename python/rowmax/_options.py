@@ -46,7 +46,9 @@ def required(**arguments: Any) -> Extras:
     """The same, of arguments without which a layout is another one."""
     for name, value in arguments.items():
         if value is None:
-            raise TypeError(f"{name} must be {'float32' if name.endswith('_scale') else 'int32 or int64'}, got None")
+            floats = {"centroids": "float32, float16 or bfloat16", "bucket_weights": "float32, float16 or bfloat16"}
+            wanted = "float32" if name.endswith("_scale") else floats.get(name, "int32 or int64")
+            raise TypeError(f"{name} must be {wanted}, got None")
     return arguments
 
 

@@ -54,10 +54,10 @@ def maxsim_int8(
     for name, tokens in (("Qi", Qi), ("Di", Di)):
         if dtype_name(tokens.dtype) != "int8":
             raise TypeError(f"{name} must be int8, got {dtype_name(tokens.dtype)}: see quantize_int8")
-    extras = options(validate=validate, dtype=dtype, threads=threads, kernel=kernel)
-    extras |= required(q_scale=q_scale, d_scale=d_scale)
-    extras |= given(q_mask=q_mask, d_mask=d_mask, cu_seqlens_q=cu_seqlens_q, cu_seqlens_d=cu_seqlens_d)
     framework.refuse_gradient(q_scale=q_scale, d_scale=d_scale)
+    extras = options(validate=validate, dtype=dtype, threads=threads, kernel=kernel)
+    extras |= required(q_scale=framework.detached(q_scale), d_scale=framework.detached(d_scale))
+    extras |= given(q_mask=q_mask, d_mask=d_mask, cu_seqlens_q=cu_seqlens_q, cu_seqlens_d=cu_seqlens_d)
     return framework.score(Qi, Di, pairing_of(Di), extras, return_index, out)
 
 
@@ -108,8 +108,8 @@ def maxsim_fp8(
         codes.append(framework.as_bytes(tokens))
     if dtype is not None and dtype_name(dtype) != dtype_name(Q8.dtype):
         raise TypeError(f"Q8 is {dtype_name(Q8.dtype)} but dtype is {dtype_name(dtype)!r}: tokens are not converted")
-    extras = options(validate=validate, threads=threads, kernel=kernel)
-    extras |= {"fp8": True} | required(q_scale=q_scale, d_scale=d_scale)
-    extras |= given(q_mask=q_mask, d_mask=d_mask, cu_seqlens_q=cu_seqlens_q, cu_seqlens_d=cu_seqlens_d)
     framework.refuse_gradient(q_scale=q_scale, d_scale=d_scale)
+    extras = options(validate=validate, threads=threads, kernel=kernel)
+    extras |= {"fp8": True} | required(q_scale=framework.detached(q_scale), d_scale=framework.detached(d_scale))
+    extras |= given(q_mask=q_mask, d_mask=d_mask, cu_seqlens_q=cu_seqlens_q, cu_seqlens_d=cu_seqlens_d)
     return framework.score(codes[0], codes[1], pairing_of(D8), extras, return_index, out)

@@ -115,5 +115,7 @@ def _tables(centroids: Any, bucket_weights: Any, nbits: int, normalize: bool, bi
 
 def _score(Q: Any, residuals: Any, extras: Extras, return_index: bool, out: Any) -> Any:
     framework = common_framework(Q, residuals)
-    framework.refuse_gradient(centroids=extras["centroids"], bucket_weights=extras["bucket_weights"])
+    tables = {name: extras[name] for name in ("centroids", "bucket_weights")}
+    framework.refuse_gradient(**tables)
+    extras |= {name: framework.detached(table) for name, table in tables.items()}
     return framework.score(Q, residuals, pairing_of(residuals), extras, return_index, out)

@@ -43,7 +43,10 @@ class TorchFramework(Framework):
         return tensor.view(torch.bfloat16) if bits is not array else tensor
 
     def detached(self, array: Any) -> Any:
-        return array.detach() if isinstance(array, Tensor) else array
+        return array.detach().resolve_neg() if isinstance(array, Tensor) else array
+
+    def casts(self, array: Any) -> bool:
+        return is_autocast_enabled(array.device.type)
 
     def as_bytes(self, array: Any) -> Any:
         return array.view(torch.uint8)
@@ -52,7 +55,7 @@ class TorchFramework(Framework):
         return array.view(torch.float8_e4m3fn)
 
     def numbers(self, array: Any) -> Any:
-        array = array.detach().cpu()
+        array = array.detach().resolve_neg().cpu()
         return (array.float() if array.dtype is torch.bfloat16 else array).numpy()
 
     def made(self, array: Any) -> Any:
@@ -193,6 +196,8 @@ class TorchFramework(Framework):
         arrays = (out, None) if type(out) is Tensor and not pair else super().split_out(out, pair, names)
         for array in arrays:
             if array is not None and not is_compiling():
+                if array.is_neg():
+                    raise ValueError("out is a view of numbers with the opposite sign: pass a tensor of its own")
                 _announce_write(array)
         return arrays
 

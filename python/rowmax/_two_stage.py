@@ -39,7 +39,7 @@ def topk_two_stage(
     least k; None: 4 k and at least k + 32, or for bits 16 k and at least k + 64. Masks and keywords as in `maxsim`; `kernel`
     is that of the exact scores; `out` is a pair (scores, index). Scores of torch tensors are differentiable.
     """
-    tokens, coarse = _forms(D)
+    tokens, coarse = _forms(D, cu_seqlens_d is not None)
     framework = common_framework(Q, tokens)
     if Q.ndim not in (2, 3):
         raise ValueError(f"Q must be [Nq, Lq, d] or [Lq, d], got shape {list(Q.shape)}")
@@ -60,7 +60,7 @@ def topk_two_stage(
     return *framework.delivered((best[lead], framework.made(index)[lead]), out), proved
 
 
-def _forms(D: Any) -> tuple[Any, Any]:
+def _forms(D: Any, is_packed: bool) -> tuple[Any, Any]:
     if isinstance(D, Corpus):
         raise NotImplementedError("D is a Corpus: corpora do not carry a coarse form yet, pass (tokens, coarse)")
     if not isinstance(D, tuple | list) or len(D) != 2:
@@ -71,9 +71,18 @@ def _forms(D: Any) -> tuple[Any, Any]:
             raise ValueError(f"coarse must be a pair (codes, scale) or sign bits, got {len(coarse)} arrays")
         coarse = tuple(coarse)
     codes = coarse[0] if isinstance(coarse, tuple) else coarse
-    if not hasattr(codes, "dtype"):
-        raise TypeError(f"coarse must be a pair (codes, scale) or sign bits, got {type(codes).__name__}")
-    if tuple(codes.shape[:-1]) != tuple(tokens.shape[:-1]):
+    if not hasattr(codes, "dtype") or not hasattr(tokens, "dtype"):
+        raise TypeError(f"D must be (documents, coarse form), got {type(tokens).__name__} and {type(codes).__name__}")
+    if tokens.ndim != (2 if is_packed else 3):
+        raise ValueError(
+            f"D must be [Nd, Ld, d], or [T, d] with cu_seqlens_d; got shape {list(tokens.shape)} and "
+            f"{'' if is_packed else 'no '}cu_seqlens_d"
+        )
+    dim = tokens.shape[-1]
+    if not 1 <= dim <= 4096:
+        raise ValueError(f"D has shape {list(tokens.shape)}: the embedding dimension must be 1 to 4096, got {dim}")
+    wanted = dim if isinstance(coarse, tuple) else (dim + 7) // 8
+    if tuple(codes.shape) != (*tokens.shape[:-1], wanted):
         raise ValueError(f"coarse has shape {list(codes.shape)}, but the documents have {list(tokens.shape)}")
     return tokens, coarse
 
@@ -91,44 +100,60 @@ def _scan(framework: Framework, Q: Any, tokens: Any, coarse: Any, sides: Extras,
     else:
         scores = maxsim_fp8(*quantize_fp8(query, dtype=extras.get("dtype")), *coarse, **common)
     found = np.atleast_2d(framework.numbers(scores).astype(np.float64))
-    if kind != "int8":
+    if kind != "int8" or framework.casts(Q):
         return _Scan(found, np.full(found.shape, np.inf))
     numbers = _numbers(framework, query, extras)
-    difference = numbers - framework.numbers(codes).astype(np.float64) * framework.numbers(scale)[..., None]
-    error = _int8_error(numbers, difference, sides.get("q_mask"))
-    largest = _largest_scale(framework.numbers(coarse[1]), found.shape[1], sides)
-    return _Scan(found, found + error[:, None] * largest)
+    with np.errstate(all="ignore"):
+        difference = numbers - framework.numbers(codes).astype(np.float64) * framework.numbers(scale)[..., None]
+        known = {name: _plain(framework, value) for name, value in sides.items()}
+        error, size = _int8_error(numbers, difference, known.get("q_mask"))
+        largest = _largest_scale(framework.numbers(coarse[1]), found.shape[1], known)
+        most = found + error[:, None] * largest
+        # Where a sum may leave float32's range, or is not finite, nothing is known.
+        ordinary = np.isfinite(most) & (size[:, None] * 127 * largest < 1e37)
+    return _Scan(found, np.where(ordinary, most, np.inf))
 
 
-def _int8_error(q: NDArray[Any], difference: NDArray[Any], q_mask: Any) -> NDArray[Any]:
-    """By how much the exact score of each query may be above the coarse one, for a document whose largest scale is 1.
+def _plain(framework: Framework, value: Any) -> Any:
+    """A mask or offsets as numpy."""
+    return framework.numbers(value) if hasattr(value, "detach") else np.asarray(value)
+
+
+def _int8_error(
+    q: NDArray[Any], difference: NDArray[Any], q_mask: Any
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """By how much the exact score of each query may be above the coarse one, for a document whose largest scale is 1; and
+    the sum of its magnitudes.
 
     q . d - q' . d' = q . (d - d') + (q - q') . d', where no element of d - d' is above scale / 2 and none of d' above
     127 scale. The maximum over tokens moves no more than the similarities do. Rounding: that of both scores, by the bounds
-    of docs/numerics.md, where a token's norm is at most 128 scale sqrt(d); and x / scale is rounded before it is a code.
+    of docs/numerics.md, where a token's norm is at most 128 scale sqrt(d); and x / scale is rounded before it is a code. What
+    is lost below float32's smallest numbers is less than 1e-6 of the smallest scale that _largest_scale() gives.
     """
     d = q.shape[-1]
+    magnitude = np.abs(q).sum(-1)
     rounding = 4e-6 * 128 * np.sqrt(d) * np.linalg.norm(q, axis=-1)
-    each = np.abs(q).sum(-1) / 2 + 127 * np.abs(difference).sum(-1) + rounding
-    each = each.reshape(-1, each.shape[-1])
+    each = magnitude / 2 + 127 * np.abs(difference).sum(-1) + rounding + 1e-6
+    each, magnitude = np.atleast_2d(each), np.atleast_2d(magnitude)
     if q_mask is not None:
-        each = np.where(np.asarray(q_mask) != 0, each, 0)
-    return np.asarray(1.0001 * each.sum(-1))
+        each, magnitude = np.where(q_mask != 0, each, 0), np.where(q_mask != 0, magnitude, 0)
+    return np.asarray(1.0001 * each.sum(-1)), np.asarray(magnitude.sum(-1))
 
 
 def _largest_scale(scale: NDArray[Any], documents: int, sides: Extras) -> NDArray[Any]:
-    """Of each document's kept tokens; NaN bounds nothing, and neither do scales so small that they lost digits."""
+    """Of each document's kept tokens; NaN bounds nothing. Never below 1e-30: smaller scales lost digits, or all of them, and
+    tokens of scale 0 may hold what is smaller still."""
     scale = np.abs(scale).astype(np.float64)
-    scale = np.where(np.isnan(scale) | ((scale > 0) & (scale < 1e-30)), np.inf, scale)
+    scale = np.where(np.isnan(scale), np.inf, np.maximum(scale, 1e-30))
     if "cu_seqlens_d" in sides:
-        starts = np.asarray(sides["cu_seqlens_d"]).astype(np.int64)
+        starts = np.clip(sides["cu_seqlens_d"].astype(np.int64), 0, scale.size if scale.ndim else None)
         tokens = np.broadcast_to(scale, (int(starts[-1]),)) if scale.ndim == 0 else scale
-        return np.array([tokens[a:b].max(initial=0) for a, b in zip(starts[:-1], starts[1:], strict=True)])
+        return np.array([tokens[a:b].max(initial=1e-30) for a, b in zip(starts[:-1], starts[1:], strict=True)])
     if scale.ndim < 2:
         return np.broadcast_to(scale, (documents,))
     if "d_mask" in sides:
-        scale = np.where(np.asarray(sides["d_mask"]) != 0, scale, 0)
-    return np.asarray(scale.max(-1, initial=0))
+        scale = np.where(sides["d_mask"] != 0, scale, 0)
+    return np.asarray(scale.max(-1, initial=1e-30))
 
 
 def _choose(

@@ -22,6 +22,11 @@ namespace rowmax {
 
 namespace {
 
+void check_threads(int threads) {
+    if (threads >= 0) return;
+    throw Error(ErrorCode::invalid_value, fmt::format("threads: must not be negative, got {}", threads));
+}
+
 void check_tokens(const TensorView& tokens) {
     core::check_input(tokens, "X");
     switch (tokens.dtype) {
@@ -212,6 +217,7 @@ std::size_t dimensions(const TensorView& tokens, int fewer) {
 void quantize_int8(const TensorView& tokens, Granularity granularity, const TensorView& codes, const TensorView& scale,
                    int threads) {
     const core::StandardFloatMode mode;
+    check_threads(threads);
     const bool by_token = granularity == Granularity::token;
     const Quantizer<Int8> quantizer(tokens, dimensions(tokens, by_token ? 1 : 2), codes, scale);
     core::Copies copies;
@@ -222,6 +228,7 @@ void quantize_int8(const TensorView& tokens, Granularity granularity, const Tens
 void quantize_fp8(const TensorView& tokens, bool per_tensor, const TensorView& codes, const TensorView& scale,
                   int threads) {
     const core::StandardFloatMode mode;
+    check_threads(threads);
     const Quantizer<Float8> quantizer(tokens, per_tensor ? 0 : dimensions(tokens, 1), codes, scale);
     core::Copies copies;
     const core::TokenRows rows(copies, tokens);
@@ -230,6 +237,8 @@ void quantize_fp8(const TensorView& tokens, bool per_tensor, const TensorView& c
 }
 
 void sign_bits(const TensorView& tokens, bool big, const TensorView& bits, int threads) {
+    const core::StandardFloatMode mode;
+    check_threads(threads);
     check_tokens(tokens);
     std::array<std::int64_t, TensorView::max_ndim> shape = tokens.shape;
     const auto rank = static_cast<std::size_t>(tokens.ndim);

@@ -223,7 +223,7 @@ Gradient backward(const Params& params, const std::vector<std::int32_t>& index,
     }
     if (params.normalize) {
         through_norms(params, params.q, out.q);
-        through_norms(params, params.d, out.d);
+        if (query_dtype(params) == params.dtype) through_norms(params, params.d, out.d);  // residuals have no gradient
     }
     return out;
 }

@@ -92,6 +92,10 @@ void check_residual(const ScoreRequest& request) {
     if (q.ndim < 2 || residuals.ndim < 2) return;  // check_layout says it
     const ResidualTables& tables = *request.d.residual;
     const std::int64_t dim = q.shape[q.ndim - 1];
+    if (dim < 1 || dim > max_dim) {
+        refuse(ErrorCode::invalid_value,
+               fmt::format("Q {}: the embedding dimension must be 1 to {}, got {}", q.shape_text(), max_dim, dim));
+    }
     check_tables(tables, dim, q);
     const std::int64_t bytes = residuals.shape[residuals.ndim - 1];
     if (bytes != (dim * tables.nbits + 7) / 8) {

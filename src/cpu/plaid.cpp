@@ -111,6 +111,9 @@ float score_document(const Plaid& call, std::int64_t document, float* best) {
 void plaid_approx_score(const TensorView& centroid_scores, const TensorView& codes, const TensorView& doc_lengths,
                         const TensorView& scores, bool validate, int threads) {
     const core::StandardFloatMode mode;
+    if (threads < 0) {
+        throw Error(ErrorCode::invalid_value, fmt::format("threads: must not be negative, got {}", threads));
+    }
     check_inputs(centroid_scores, codes);
     core::Copies copies;
     Plaid call;

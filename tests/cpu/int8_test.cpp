@@ -387,6 +387,8 @@ TEST(QuantizeInt8, WhatDoesNotFitIsNamed) {
                  "[2, 3]", "[2, 3, 4]");
     EXPECT_ERROR(quantize_int8(tokens.view(), Granularity::document, codes.view(), scale.view()), invalid_value,
                  "scale", "[2]", "[2, 3]");
+    EXPECT_ERROR(quantize_int8(tokens.view(), Granularity::token, codes.view(), scale.view(), -1), invalid_value,
+                 "threads", "-1");
     const Array row(DType::f32, {4});
     EXPECT_ERROR(quantize_int8(row.view(), Granularity::token, codes.view(), scale.view()), invalid_value, "X", "[4]");
 }

@@ -138,9 +138,13 @@ TEST(Residual, NormalizeOfTheRequest) {
     }
 }
 
-TEST(Residual, GradientsThroughNormalisedTokens) {
+class ResidualGradient : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Normalize, ResidualGradient, ::testing::Bool());
+
+TEST_P(ResidualGradient, ThroughNormalisedTokens) {
     const Shape shape{Layout::cross, DType::f32, 3, 4, 18, 21, 48, true, false, 6};
-    const Residuals r(shape, 4, BitOrder::little, true, normal());
+    Residuals r(shape, 4, BitOrder::little, true, normal());
+    r.request.options.normalize = GetParam();  // of queries as well
     const core::Problem problem = core::make_problem(r.request);
     const core::reference::Scores truth = core::reference::score(problem.params);
     const std::vector<double> grad(truth.scores.size(), 1.5);
@@ -212,6 +216,20 @@ TEST(Residual, LengthsAreAPrefixMask) {
                           run(row, core::make_problem(by_length)).similarity));
     by_length.d.mask = mask.view();
     EXPECT_ERROR(result_shape(by_length), invalid_value, "doc_lengths", "d_mask");
+}
+
+TEST(Residual, DimensionsAreOneTo4096) {
+    const Array weights(DType::f32, {2}, {-1, 1});
+    const ResidualTables tables{{}, weights.view(), 1, BitOrder::little, false};
+    for (const std::int64_t dim : {0, 4097}) {
+        const Array q(DType::f32, {2, dim});
+        const Array d(DType::u8, {3, 5, (dim + 7) / 8});
+        ScoreRequest request;
+        request.q.tokens = q.view();
+        request.d.tokens = d.view();
+        request.d.residual = &tables;
+        EXPECT_ERROR(result_shape(request), invalid_value, "1 to 4096", std::to_string(dim));
+    }
 }
 
 TEST(Residual, WhatDoesNotFitIsNamed) {

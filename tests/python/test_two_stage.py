@@ -69,7 +69,7 @@ def test_exact_never_lies(form, seed):
             np.testing.assert_array_equal(index, wanted[1])
 
 
-def test_scales_that_lost_digits_prove_nothing():
+def test_scales_that_lost_digits():
     d = np.full((40, 2, 4), 2**-149 * 190, np.float32)
     d[7] *= 3
     assert rowmax.topk_two_stage(np.ones((2, 4), np.float32), (d, rowmax.quantize_int8(d)), 1, candidates=39)[2] is False
@@ -158,3 +158,33 @@ def test_what_does_not_fit_is_named(tmp_path):
             rowmax.topk_two_stage(*call)
     with pytest.raises(ValueError, match="candidates must be at least 1, got 0"):
         rowmax.topk_two_stage(Q, (D, coarse), 3, candidates=0)
+
+
+F = np.float32
+EXTREMES = {
+    "sums near the largest float32": (np.ones((1, 1, 1), F), np.array([[[-2e37]], [[-1e37]]], F)),
+    "coarse sums that overflow": (np.full((1, 1, 2), 1e19, F), np.array([[[1.6e19, 1.6e19]], [[4e19, -4e19]]], F)),
+    "scales that lost digits": (np.full((1, 1, 1), 1e30, F), np.array([[[1e-44]], [[2e-44]]], F)),
+    "scales below float32": (np.ones((1, 1, 1)), np.array([[[1e-50]], [[2e-50]]])),
+    "sums that cancel": (np.full((1, 1, 2), 1e-25), np.array([[[3e-25, -2.9e-25]], [[1e-25, 1e-25]]])),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("case", EXTREMES)
+def test_extremes_are_not_proved(case):
+    q, d = EXTREMES[case]
+    scores, index, exact = rowmax.topk_two_stage(q, (d, rowmax.quantize_int8(d)), 1, candidates=1)
+    wanted = rowmax.topk(q, d, 1)
+    assert not exact or (scores.tolist() == wanted[0].tolist() and index.tolist() == wanted[1].tolist())
+
+
+def test_queries_without_tokens_and_tokens_without_dimensions():
+    scores, index, exact = rowmax.topk_two_stage(Q[:, :0], (D, rowmax.quantize_int8(D)), 2)
+    assert scores.tolist() == [[0, 0]] * 3 and index.tolist() == [[0, 1]] * 3
+    nothing = np.ones((1, 1, 0), np.float32)
+    with pytest.raises(ValueError, match="the embedding dimension must be 1 to 4096, got 0"):
+        rowmax.topk_two_stage(nothing, (nothing, rowmax.sign_bits(nothing)), 1)
+    for q, bits in ((nothing, np.zeros((1, 1, 0), np.uint8)), (np.ones((1, 1, 4097), np.float32), np.zeros((1, 1, 513), np.uint8))):
+        with pytest.raises(ValueError, match="the embedding dimension must be 1 to 4096"):
+            rowmax.maxsim_bits(q, bits)

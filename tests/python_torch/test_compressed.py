@@ -154,3 +154,54 @@ def test_two_stages_of_tensors():
     assert torch.equal(q.grad, reference.grad)
     half = rowmax.topk_two_stage(Q.bfloat16(), (D.bfloat16(), rowmax.sign_bits(D.bfloat16())), 2)
     assert torch.equal(half[1], rowmax.topk(Q.bfloat16(), D.bfloat16(), 2)[1])
+
+
+def test_two_stages_under_autocast_prove_nothing_unless_all_are_candidates():
+    d = torch.tensor([[[65.0]], [[65.2]]])
+    coarse = rowmax.quantize_int8(d)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert rowmax.topk_two_stage(torch.ones(1, 1, 1), (d, coarse), 1, candidates=1)[2] is False
+        assert rowmax.topk_two_stage(torch.ones(1, 1, 1), (d, coarse), 1, candidates=2)[2] is True
+
+
+def test_masks_of_two_stages_of_any_type():
+    coarse = rowmax.quantize_int8(D)
+    mask = torch.rand(5, 9).round()
+    wanted = rowmax.topk(Q, D, 2, d_mask=mask)
+    for given in (mask.bfloat16(), mask.clone().requires_grad_(), mask.bool()):
+        assert torch.equal(rowmax.topk_two_stage(Q, (D, coarse), 2, d_mask=given, candidates=5)[1], wanted[1])
+
+
+def opposite(tensor):
+    """The same values in a tensor whose memory holds the opposite ones."""
+    view = torch.complex(torch.zeros_like(tensor), -tensor).conj().imag
+    assert view.is_neg() and torch.equal(view, tensor)
+    return view
+
+
+def test_tensors_whose_memory_holds_the_opposite():
+    q, x = rowmax.quantize_int8(Q), rowmax.quantize_int8(D)
+    for got, wanted in zip(rowmax.quantize_int8(opposite(D)), x, strict=True):
+        assert torch.equal(got, wanted)
+    assert torch.equal(rowmax.sign_bits(opposite(D)), rowmax.sign_bits(D))
+    assert torch.equal(rowmax.maxsim_int8(q[0], opposite(q[1]), x[0], opposite(x[1])), rowmax.maxsim_int8(*q, *x))
+    codes, packed, tables = residuals()
+    wanted = rowmax.maxsim_residual(Q, codes, packed, None, **tables)
+    tables |= {name: opposite(tables[name]) for name in ("centroids", "bucket_weights")}
+    assert torch.equal(rowmax.maxsim_residual(Q, codes, packed, None, **tables), wanted)
+    table = torch.randn(30, 6)
+    lengths = torch.full((5,), 9)
+    assert torch.equal(
+        rowmax.plaid_approx_score(opposite(table), codes, lengths), rowmax.plaid_approx_score(table, codes, lengths)
+    )
+    with pytest.raises(ValueError, match="out is a view of numbers with the opposite sign"):
+        rowmax.maxsim(Q, D, out=opposite(torch.empty(2, 5).zero_()))
+
+
+def test_signs_of_subnormal_numbers_in_any_floating_point_mode():
+    small = np.full((1, 8), 1e-40, np.float32)
+    torch.set_flush_denormal(True)
+    try:
+        assert rowmax.sign_bits(small).tolist() == [[255]]
+    finally:
+        torch.set_flush_denormal(False)

@@ -25,7 +25,7 @@ template <class Value>
 void through_norm(const TileOps& ops, const core::Params& params, const std::byte* row, Value* gradient,
                   Value* scratch) {
     const std::int64_t dim = params.dim;
-    row = widened(ops, params.dtype, row, scratch, dim);
+    row = widened(ops, core::query_dtype(params), row, scratch, dim);  // residuals have no gradient
     const auto at = [&](std::int64_t k) { return double{core::load<Value>(row + k * std::int64_t{sizeof(Value)})}; };
     double largest = 0;
     for (std::int64_t k = 0; k < dim; ++k) largest = std::fmax(largest, std::fabs(at(k)));
