@@ -27,11 +27,13 @@ def sign_bits(
     framework = framework_of(X, "X")
     if X.ndim < 2:
         raise ValueError(f"X must be [..., L, d], got shape {list(X.shape)}")
+    call = (bit_order == "big", extras.get("threads", 0), read_as_bfloat16(X, dtype))
+    if out is None and (made := framework.dispatched("sign_bits", X, *call)) is not None:
+        return made
     bits, _ = framework.split_out(out, False)
     if out is None:
         bits = framework.empty((*X.shape[:-1], (X.shape[-1] + 7) // 8), "uint8", X)
-    as_bfloat16 = read_as_bfloat16(X, dtype)
-    _native.sign_bits(framework.detached(X), bit_order == "big", extras.get("threads", 0), as_bfloat16, bits)
+    _native.sign_bits(framework.detached(X), *call, bits)
     return framework.finished(bits) if out is None else out
 
 

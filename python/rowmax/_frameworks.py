@@ -44,6 +44,10 @@ class Framework(ABC):
         """The array for a function without a gradient, its memory as its values say."""
         return array
 
+    def dispatched(self, name: str, *arguments: Any) -> Any:
+        """The result of the library's own operator of this name, where it traces the call; else None."""
+        return None
+
     def casts(self, array: Any) -> bool:
         """Whether scores are computed in another type than the array's."""
         return False

@@ -27,14 +27,14 @@ def quantize_int8(
     framework = framework_of(X, "X")
     if X.ndim < 2:
         raise ValueError(f"X must be [..., L, d], got shape {list(X.shape)}")
+    call = (granularity == "document", extras.get("threads", 0), read_as_bfloat16(X, dtype))
+    if out is None and (made := framework.dispatched("quantize_int8", X, *call)) is not None:
+        return made[0], made[1]
     codes, scale = framework.split_out(out, True, "(codes, scale)")
     if out is None:
-        by_document = granularity == "document"
         codes = framework.empty(tuple(X.shape), "int8", X)
-        scale = framework.empty(tuple(X.shape[: -2 if by_document else -1]), "float32", X)
-    _native.quantize_int8(
-        framework.detached(X), granularity == "document", extras.get("threads", 0), read_as_bfloat16(X, dtype), codes, scale
-    )
+        scale = framework.empty(tuple(X.shape[: -2 if granularity == "document" else -1]), "float32", X)
+    _native.quantize_int8(framework.detached(X), *call, codes, scale)
     return (framework.finished(codes), framework.finished(scale)) if out is None else (codes, scale)
 
 
@@ -77,15 +77,15 @@ def quantize_fp8(
     framework = framework_of(X, "X")
     if X.ndim < 2:
         raise ValueError(f"X must be [..., L, d], got shape {list(X.shape)}")
-    codes, scale = framework.split_out(out, True, "(codes, scale)")
     whole = granularity == "tensor"
+    call = (whole, extras.get("threads", 0), read_as_bfloat16(X, dtype))
+    if out is None and (made := framework.dispatched("quantize_fp8", X, *call)) is not None:
+        return framework.as_float8(made[0]), made[1]
+    codes, scale = framework.split_out(out, True, "(codes, scale)")
     if out is None:
         codes = framework.empty(tuple(X.shape), "uint8", X)
         scale = framework.empty(() if whole else tuple(X.shape[:-1]), "float32", X)
-    as_bfloat16 = read_as_bfloat16(X, dtype)
-    _native.quantize_fp8(
-        framework.detached(X), whole, extras.get("threads", 0), as_bfloat16, framework.as_bytes(codes), scale
-    )
+    _native.quantize_fp8(framework.detached(X), *call, framework.as_bytes(codes), scale)
     return (framework.as_float8(framework.finished(codes)), framework.finished(scale)) if out is None else (codes, scale)
 
 

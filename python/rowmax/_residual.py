@@ -34,6 +34,8 @@ def unpack_residual(
         raise TypeError(f"bytes is {dtype_name(bytes.dtype)} but dtype is {dtype_name(dtype)!r}")
     if bytes.ndim < 1:
         raise ValueError("bytes must be [..., n], got shape []")
+    if out is None and (made := framework.dispatched("unpack_residual", bytes, number, bit_order == "little")) is not None:
+        return made
     values, _ = framework.split_out(out, False)
     if out is None:
         values = framework.empty((*bytes.shape[:-1], bytes.shape[-1] * 8 // number), "uint8", bytes)
@@ -93,13 +95,15 @@ def plaid_approx_score(
     if dtype is not None and dtype_name(centroid_scores.dtype) != dtype_name(dtype):
         raise TypeError(f"centroid_scores is {dtype_name(centroid_scores.dtype)} but dtype is {dtype_name(dtype)!r}")
     framework.refuse_gradient(centroid_scores=centroid_scores)
+    call = (validate is None or bool(validate), 0 if threads is None else threads)
+    if out is None and (
+        made := framework.dispatched("plaid_approx_score", centroid_scores, codes, doc_lengths, *call)
+    ) is not None:
+        return made
     scores, _ = framework.split_out(out, False)
     if out is None:
         scores = framework.empty((codes.shape[0],) if codes.ndim else (), "float32", centroid_scores)
-    checked = validate is None or bool(validate)
-    _native.plaid_approx_score(
-        framework.detached(centroid_scores), codes, doc_lengths, scores, checked, 0 if threads is None else threads
-    )
+    _native.plaid_approx_score(framework.detached(centroid_scores), codes, doc_lengths, scores, *call)
     return framework.finished(scores) if out is None else out
 
 

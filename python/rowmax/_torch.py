@@ -45,6 +45,13 @@ class TorchFramework(Framework):
     def detached(self, array: Any) -> Any:
         return array.detach().resolve_neg() if isinstance(array, Tensor) else array
 
+    def dispatched(self, name: str, *arguments: Any) -> Any:
+        if not _needs_dispatcher(*(a for a in arguments if isinstance(a, Tensor))):
+            return None
+        from rowmax import _torch_ops
+
+        return _torch_ops.call(name, *arguments)
+
     def casts(self, array: Any) -> bool:
         return is_autocast_enabled(array.device.type)
 

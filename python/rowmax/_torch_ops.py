@@ -5,6 +5,7 @@
     rowmax::topk            the k best documents of every query
     rowmax::explain         the winning tokens and their similarities
     rowmax::inverse_grid    the sources of every destination
+    rowmax::quantize_int8, quantize_fp8, sign_bits, unpack_residual, plaid_approx_score: what these functions give
 
 Eager calls on plain tensors take the shorter way of _torch.py; both end in the same native call. The operators take
 the arguments of the Python functions, with -1, 0 and "" for what was not given.
@@ -14,9 +15,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from rowmax import _bits, _quantized, _residual
 from rowmax._frameworks import NUMBERS as _TENSORS
 from rowmax._frameworks import Extras, Framework
 from rowmax._torch import TORCH, gradients, refuse_double_backward, saves_16_bits
@@ -73,6 +76,12 @@ def inverse_grid(index: Tensor, n: int, validate: bool, out: Any) -> tuple[Tenso
     return deliver(row_ptr, source, True, out)  # type: ignore[no-any-return]
 
 
+def call(name: str, *arguments: Any) -> Any:
+    """An operator without a gradient; what it takes for a tensor may still be a list or an array."""
+    given = (a.detach() if isinstance(a, Tensor) else a for a in arguments)
+    return getattr(torch.ops.rowmax, name)(*(torch.as_tensor(a) if isinstance(a, list | tuple | np.ndarray) else a for a in given))
+
+
 def deliver(first: Tensor, second: Tensor, both: bool, out: Any) -> Any:
     """What a function returns, one result or both; `out` is filled by a copy, since operators that write to it need not exist."""
     if out is None:
@@ -116,7 +125,54 @@ def _grid(index: Tensor, n: int, validate: bool) -> tuple[Tensor, Tensor]:
     return Framework.inverse_grid(TORCH, index, n, validate)
 
 
+def _dtype(bits_are_bfloat16: bool) -> str | None:
+    return "bfloat16" if bits_are_bfloat16 else None
+
+
+def _int8(X: Tensor, by_document: bool, threads: int, bits: bool) -> tuple[Tensor, Tensor]:
+    return _quantized.quantize_int8(X, "document" if by_document else "token", threads=threads, dtype=_dtype(bits))
+
+
+def _fp8(X: Tensor, per_tensor: bool, threads: int, bits: bool) -> tuple[Tensor, Tensor]:
+    codes, scale = _quantized.quantize_fp8(X, "tensor" if per_tensor else "token", threads=threads, dtype=_dtype(bits))
+    return codes.view(torch.uint8), scale
+
+
+def _sign_bits(X: Tensor, big: bool, threads: int, bits: bool) -> Tensor:
+    return _bits.sign_bits(X, "big" if big else "little", threads=threads, dtype=_dtype(bits))  # type: ignore[no-any-return]
+
+
+def _unpack(packed: Tensor, nbits: int, little: bool) -> Tensor:
+    return _residual.unpack_residual(packed, nbits, "little" if little else "colbert")  # type: ignore[no-any-return]
+
+
+def _plaid(table: Tensor, codes: Tensor, doc_lengths: Tensor, validate: bool, threads: int) -> Tensor:
+    return _residual.plaid_approx_score(table, codes, doc_lengths, validate=validate, threads=threads)  # type: ignore[no-any-return]
+
+
 # Their shapes, for tracing.
+
+
+def _int8_fake(X: Tensor, by_document: bool, *_: Any) -> tuple[Tensor, Tensor]:
+    scale = X.shape[: -2 if by_document else -1]
+    return X.new_empty(X.shape, dtype=torch.int8), X.new_empty(scale, dtype=torch.float32)
+
+
+def _fp8_fake(X: Tensor, per_tensor: bool, *_: Any) -> tuple[Tensor, Tensor]:
+    scale = () if per_tensor else X.shape[:-1]
+    return X.new_empty(X.shape, dtype=torch.uint8), X.new_empty(scale, dtype=torch.float32)
+
+
+def _sign_bits_fake(X: Tensor, *_: Any) -> Tensor:
+    return X.new_empty((*X.shape[:-1], (X.shape[-1] + 7) // 8), dtype=torch.uint8)
+
+
+def _unpack_fake(packed: Tensor, nbits: int, *_: Any) -> Tensor:
+    return packed.new_empty((*packed.shape[:-1], packed.shape[-1] * 8 // nbits))
+
+
+def _plaid_fake(table: Tensor, codes: Tensor, *_: Any) -> Tensor:
+    return table.new_empty(codes.shape[:1], dtype=torch.float32)
 
 
 def _items(tokens: Tensor, cu_seqlens: Tensor | None) -> list[Any]:
@@ -221,6 +277,16 @@ _register(
     "(Tensor index, SymInt num_destinations, bool validate) -> (Tensor, Tensor)",
     _grid,
     _grid_fake,
+)
+_register("quantize_int8", "(Tensor X, bool by_document, int threads, bool bits) -> (Tensor, Tensor)", _int8, _int8_fake)
+_register("quantize_fp8", "(Tensor X, bool per_tensor, int threads, bool bits) -> (Tensor, Tensor)", _fp8, _fp8_fake)
+_register("sign_bits", "(Tensor X, bool big, int threads, bool bits) -> Tensor", _sign_bits, _sign_bits_fake)
+_register("unpack_residual", "(Tensor bytes, int nbits, bool little) -> Tensor", _unpack, _unpack_fake)
+_register(
+    "plaid_approx_score",
+    "(Tensor centroid_scores, Tensor codes, Tensor doc_lengths, bool validate, int threads) -> Tensor",
+    _plaid,
+    _plaid_fake,
 )
 torch.library.register_autograd("rowmax::score", _differentiate, setup_context=_save)
 torch.library.register_autograd("rowmax::score_backward", refuse_double_backward)

@@ -205,3 +205,25 @@ def test_signs_of_subnormal_numbers_in_any_floating_point_mode():
         assert rowmax.sign_bits(small).tolist() == [[255]]
     finally:
         torch.set_flush_denormal(False)
+
+
+def test_everything_is_traced():
+    codes, packed, tables = residuals()
+    table, lengths = torch.randn(30, 6), torch.full((5,), 9)
+    calls = [
+        lambda: rowmax.quantize_int8(D, "document"),
+        lambda: rowmax.quantize_fp8(D),
+        lambda: (rowmax.sign_bits(D, "big"),),
+        lambda: (rowmax.unpack_residual(packed, 2),),
+        lambda: (rowmax.plaid_approx_score(table, codes, lengths),),
+    ]
+    for call in calls:
+        traced = torch.compile(call, fullgraph=True, backend="aot_eager")()
+        for got, wanted in zip(traced, call(), strict=True):
+            assert got.dtype == wanted.dtype
+            assert torch.equal(got.view(torch.uint8), wanted.view(torch.uint8))
+    for name, arguments in {
+        "quantize_int8": (D, True, 0, False), "quantize_fp8": (D, False, 0, False), "sign_bits": (D, True, 0, False),
+        "unpack_residual": (packed, 2, False), "plaid_approx_score": (table, codes, lengths, True, 0),
+    }.items():  # fmt: skip
+        torch.library.opcheck(getattr(torch.ops.rowmax, name), arguments)
