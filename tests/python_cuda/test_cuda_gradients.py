@@ -176,7 +176,8 @@ def test_a_step_takes_gradients_index_and_grid():
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     step()
-    assert torch.cuda.max_memory_allocated() - before <= gradients + 4 * sources + 4 * d.shape[0] * d.shape[1] + 100_000
+    # And where the sources of each row start, in each block of sources: little beside them.
+    assert torch.cuda.max_memory_allocated() - before <= 1.05 * (gradients + 4 * sources)
 
 
 def test_autocast():
