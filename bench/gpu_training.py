@@ -44,16 +44,18 @@ def accuracy(line: dict) -> str:
 
 
 def aims(lines: list[dict]) -> list[list[str]]:
+    """Aims are times of calls from Python; beside them what the device alone takes."""
     found = []
     for case, aim in AIMS.items():
         line = find(lines, case, "rowmax")
         if line is None or "failed" in line:
             continue
-        got = line["median_ms"]
-        found.append([f"{case}, ms", milliseconds(got), milliseconds(aim), "yes" if got <= aim else "**no**"])
+        called, replayed = line["eager"]["median_ms"], line["median_ms"]
+        reached = "yes" if called <= aim else "replayed" if replayed <= aim else "**no**"
+        found.append([f"{case}, ms", milliseconds(called), milliseconds(replayed), milliseconds(aim), reached])
         if case in MEMORY_AIMS:
-            most = MEMORY_AIMS[case]
-            found.append([f"{case}, MiB", f"{line['extra_mib']:.0f}", f"{most}", "yes" if line["extra_mib"] <= most else "**no**"])
+            used, most = line["extra_mib"], MEMORY_AIMS[case]
+            found.append([f"{case}, MiB", f"{used:.0f}", f"{used:.0f}", f"{most}", "yes" if used <= most else "**no**"])
     return found
 
 
@@ -75,7 +77,7 @@ Milliseconds a step, replayed from a graph (*: not captured, called from Python)
              "What cosine similarity with the gradients of float64 winners lacks to 1, the worse of queries and documents; and "
              "whether two steps gave different bits.",
              table(["step", *titles], cells([x for x in steps if "cosine" in x or "failed" in x], names, accuracy)),
-             table(["aim", "measured", "aim", "reached"], aims(steps))]
+             table(["aim", "called from Python", "replayed", "aim", "reached"], aims(steps))]
     if ladder:
         parts += ["Batches of ColPali pages, 1024 tokens on both sides: milliseconds (MiB).",
                   table(["batch", *titles],
