@@ -322,7 +322,7 @@ def _forward(
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor | None]) -> None:
     Q, D, pairing, extras, _, keep = inputs
     index = output[1]
-    tensors = {name: value for name, value in extras.items() if isinstance(value, Tensor)}
+    tensors = {name: value for name, value in extras.items() if isinstance(value, Tensor)} if extras else extras
     ctx.save_for_backward(Q, D, index if keep else None, *tensors.values())
     ctx.tensor_names, ctx.extras, ctx.pairing = tuple(tensors), extras, pairing
     ctx.set_materialize_grads(False)  # or zeros were made for the index, as large as it is
@@ -344,10 +344,14 @@ class _Score(torch.autograd.Function):
         if grad_scores is None:
             return (None,) * 6
         Q, D, index, *tensors = ctx.saved_tensors
-        call = (Q, D, index, grad_scores, *tensors)
-        how = (ctx.pairing, ctx.extras, ctx.tensor_names, ctx.needs_input_grad[:2])
-        # Recorded under create_graph=True, and by torch.func.grad: a second differentiation has to fail.
-        grads = _Gradients.apply(how, *call) if torch.is_grad_enabled() else _Gradients.forward(how, *call)
+        for_q, for_d, *_ = ctx.needs_input_grad
+        if torch.is_grad_enabled():
+            # Recorded under create_graph=True, and by torch.func.grad: a second differentiation has to fail.
+            how = (ctx.pairing, ctx.extras, ctx.tensor_names, (for_q, for_d))
+            grads = _Gradients.apply(how, Q, D, index, grad_scores, *tensors)
+        else:
+            extras = ctx.extras | dict(zip(ctx.tensor_names, tensors, strict=True)) if tensors else ctx.extras
+            grads = gradients(Q, D, ctx.pairing, extras, index, grad_scores, for_q, for_d)
         return *grads, None, None, None, None
 
 
