@@ -36,7 +36,7 @@ void fill_bits(nb::handle tokens, bool big, int threads, bool bits_are_bfloat16,
     Array in;
     Array out;
     in.read({tokens, "X", Role::tokens, bits_are_bfloat16});
-    out.read({bits, "bits", Role::result});
+    out.read({bits, "out", Role::result});
     const nb::gil_scoped_release unlocked;
     sign_bits(in.view, big, out.view, threads);
 }
@@ -45,16 +45,16 @@ void fill_unpacked(nb::handle bytes, int nbits, bool little, nb::handle values) 
     Array in;
     Array out;
     in.read({bytes, "bytes", Role::bytes});
-    out.read({values, "values", Role::result});
+    out.read({values, "out", Role::result});
     const nb::gil_scoped_release unlocked;
     unpack_residual(in.view, nbits, little ? BitOrder::little : BitOrder::colbert, out.view);
 }
 
 void fill_plaid(nb::handle centroid_scores, nb::handle codes, nb::handle doc_lengths, nb::handle scores, bool validate,
-                int threads) {
+                int threads, bool bits_are_bfloat16) {
     Array in[3];
     Array out;
-    in[0].read({centroid_scores, "centroid_scores", Role::tokens});
+    in[0].read({centroid_scores, "centroid_scores", Role::tokens, bits_are_bfloat16});
     in[1].read({codes, "codes", Role::integers});
     in[2].read({doc_lengths, "doc_lengths", Role::integers});
     out.read({scores, "out", Role::result});

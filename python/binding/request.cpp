@@ -79,6 +79,7 @@ Request::Request(nb::handle q, nb::handle d, std::string_view pairing, const nb:
     : stream_(stream), scratch_(nb::borrow(scratch)), tensors_(is_tensor(q)) {
     std::string dtype;
     if (extras.size() != 0 && extras.contains("dtype")) dtype = text("dtype", extras["dtype"]);
+    bits_are_bfloat16_ = dtype == "bfloat16";
     read_tokens(q_, {q, "Q", Role::tokens, dtype == "bfloat16", true, stream}, request_.q.tokens, dtype);
     if (tensors_ && q_.cuda >= 0) stream_ = reinterpret_cast<std::uintptr_t>(current_stream(q_.cuda));
     if (extras.contains("nbits") || extras.contains("signs")) {
@@ -205,7 +206,7 @@ bool Request::read_array(std::string_view name, nb::handle value) {
     const Slot* slot = std::find_if(std::begin(slots), std::end(slots), [&](const Slot& s) { return name == s.name; });
     if (slot == std::end(slots)) return false;
     Array& array = *others_.emplace_back(std::make_unique<Array>());
-    array.read({value, slot->name, slot->role, false, true, stream_});
+    array.read({value, slot->name, slot->role, bits_are_bfloat16_ && slot->role == Role::tokens, true, stream_});
     names_.push_back(slot->name);
     *slot->view = array.view;
     return true;

@@ -58,6 +58,7 @@ class Request {
     nb::object scratch_;
     mutable Array scratch_array_;
     bool tensors_ = false;
+    bool bits_are_bfloat16_ = false;  ///< uint16 numbers, by dtype=
     Array q_;
     Array d_;
     std::vector<std::unique_ptr<Array>> others_;

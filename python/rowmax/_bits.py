@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any, Literal
 
 from rowmax import _native
 from rowmax._frameworks import common_framework, framework_of
-from rowmax._options import dtype_name, given, one_of, options, pairing_of, read_as_bfloat16
+from rowmax._options import dtype_name, given, integer, one_of, options, pairing_of, read_as_bfloat16, thread_number
 
 BitOrder = Literal["little", "big"]
 
@@ -23,11 +22,10 @@ def sign_bits(
     as in `maxsim`; `validate` changes nothing.
     """
     one_of("bit_order", bit_order, ("little", "big"))
-    extras = options(validate=validate, dtype=dtype, threads=threads)
     framework = framework_of(X, "X")
     if X.ndim < 2:
         raise ValueError(f"X must be [..., L, d], got shape {list(X.shape)}")
-    call = (bit_order == "big", extras.get("threads", 0), read_as_bfloat16(X, dtype))
+    call = (bit_order == "big", thread_number(threads), read_as_bfloat16(X, dtype))
     if out is None and (made := framework.dispatched("sign_bits", X, *call)) is not None:
         return made
     bits, _ = framework.split_out(out, False)
@@ -51,9 +49,9 @@ def maxsim_hamming(
     framework = common_framework(Qb, Db)
     _check_bytes(Qb=Qb, Db=Db)
     extras = options(validate=validate, dtype=dtype, threads=threads, kernel=kernel)
-    extras["sign_bits"] = 8 * Qb.shape[-1] if dim is None else operator.index(dim)
-    if extras["sign_bits"] < 1:
-        raise ValueError(f"dim must be at least 1, got {extras['sign_bits']}")
+    extras["sign_bits"] = 8 * Qb.shape[-1] if dim is None else integer("dim", dim)
+    if not 1 <= extras["sign_bits"] <= 4096:
+        raise ValueError(f"dim must be at least 1 and at most 4096, got {extras['sign_bits']}")
     extras |= given(q_mask=q_mask, d_mask=d_mask, cu_seqlens_q=cu_seqlens_q, cu_seqlens_d=cu_seqlens_d)
     return framework.score(Qb, Db, pairing_of(Db), extras, return_index, out)
 
@@ -72,6 +70,9 @@ def maxsim_bits(
     one_of("bit_order", bit_order, ("little", "big"))
     framework = common_framework(Q, Db)
     _check_bytes(Db=Db)
+    if Q.ndim > 0 and Db.shape[-1] != (Q.shape[-1] + 7) // 8:
+        takes = f"d = {Q.shape[-1]}, which takes {(Q.shape[-1] + 7) // 8} bytes"
+        raise ValueError(f"Db has shape {list(Db.shape)}, but Q {list(Q.shape)} has {takes}")
     extras = options(validate=validate, dtype=dtype, threads=threads, kernel=kernel)
     extras |= {"signs": True} | given(bit_order="little" if bit_order == "little" else None)
     extras |= given(q_mask=q_mask, d_mask=d_mask, cu_seqlens_q=cu_seqlens_q, cu_seqlens_d=cu_seqlens_d)

@@ -194,11 +194,11 @@ def framework_of(array: Any, name: str) -> Framework:
     return framework if framework is not None else _recognise(array, name)
 
 
-def common_framework(Q: Any, D: Any) -> Framework:
-    """The library of both Q and D."""
-    framework = framework_of(Q, "Q")
-    if type(D) is not type(Q) and framework_of(D, "D") is not framework:
-        raise TypeError(f"Q is {describe(Q)} but D is {describe(D)}: convert one of them")
+def common_framework(Q: Any, D: Any, names: tuple[str, str] = ("Q", "D")) -> Framework:
+    """The library of both Q and D, as messages call them."""
+    framework = framework_of(Q, names[0])
+    if type(D) is not type(Q) and framework_of(D, names[1]) is not framework:
+        raise TypeError(f"{names[0]} is {describe(Q)} but {names[1]} is {describe(D)}: convert one of them")
     return framework
 
 

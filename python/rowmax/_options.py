@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -70,14 +71,27 @@ def dtype_name(dtype: Any) -> str:
         raise TypeError(f"dtype must be a type or its name, got {dtype!r}") from None
 
 
-def read_as_bfloat16(X: Any, dtype: Any) -> bool:
+def read_as_bfloat16(X: Any, dtype: Any, name: str = "X") -> bool:
     """Whether `dtype=` says that the uint16 numbers of X are bfloat16; anything else must be X's own type."""
     have, want = dtype_name(X.dtype), None if dtype is None else dtype_name(dtype)
     if want in (None, have):
         return False
     if (have, want) != ("uint16", "bfloat16"):
-        raise TypeError(f"X is {have} but dtype is {want!r}: tokens are not converted")
+        raise TypeError(f"{name} is {have} but dtype is {want!r}: tokens are not converted")
     return True
+
+
+def integer(name: str, value: Any) -> int:
+    """A whole number, also of numpy's."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+
+
+def thread_number(threads: Any) -> int:
+    """0: chosen. One beyond 32 bits is as good as the largest."""
+    return 0 if threads is None else max(min(integer("threads", threads), 2**31 - 1), -(2**31))
 
 
 def one_of(name: str, value: str, known: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from rowmax import _native
 from rowmax._frameworks import common_framework, framework_of
-from rowmax._options import dtype_name, given, one_of, options, pairing_of, read_as_bfloat16, required
+from rowmax._options import dtype_name, given, one_of, options, pairing_of, read_as_bfloat16, required, thread_number
 
 Granularity = Literal["token", "document"]
 
@@ -23,11 +23,10 @@ def quantize_int8(
     too) on the CPU. `out` is a pair; `threads` as in `maxsim`; `validate` changes nothing. Nothing beyond the results is held.
     """
     one_of("granularity", granularity, ("token", "document"))
-    extras = options(validate=validate, dtype=dtype, threads=threads)
     framework = framework_of(X, "X")
     if X.ndim < 2:
         raise ValueError(f"X must be [..., L, d], got shape {list(X.shape)}")
-    call = (granularity == "document", extras.get("threads", 0), read_as_bfloat16(X, dtype))
+    call = (granularity == "document", thread_number(threads), read_as_bfloat16(X, dtype))
     if out is None and (made := framework.dispatched("quantize_int8", X, *call)) is not None:
         return made[0], made[1]
     codes, scale = framework.split_out(out, True, "(codes, scale)")
@@ -73,12 +72,11 @@ def quantize_fp8(
     uint8; `dtype` and `threads` as in `maxsim`; `validate` changes nothing.
     """
     one_of("granularity", granularity, ("token", "tensor"))
-    extras = options(validate=validate, dtype=dtype, threads=threads)
     framework = framework_of(X, "X")
     if X.ndim < 2:
         raise ValueError(f"X must be [..., L, d], got shape {list(X.shape)}")
     whole = granularity == "tensor"
-    call = (whole, extras.get("threads", 0), read_as_bfloat16(X, dtype))
+    call = (whole, thread_number(threads), read_as_bfloat16(X, dtype))
     if out is None and (made := framework.dispatched("quantize_fp8", X, *call)) is not None:
         return framework.as_float8(made[0]), made[1]
     codes, scale = framework.split_out(out, True, "(codes, scale)")

@@ -5,12 +5,11 @@ The format is that of ColBERTv2 (Santhanam et al., 2022, https://arxiv.org/abs/2
 
 from __future__ import annotations
 
-import operator
 from typing import Any, Literal
 
 from rowmax import _native
 from rowmax._frameworks import Extras, common_framework, framework_of
-from rowmax._options import dtype_name, given, one_of, options, pairing_of, required
+from rowmax._options import dtype_name, given, integer, one_of, options, pairing_of, read_as_bfloat16, required, thread_number
 
 BitOrder = Literal["colbert", "little"]
 
@@ -26,9 +25,7 @@ def unpack_residual(
     nothing.
     """
     one_of("bit_order", bit_order, ("colbert", "little"))
-    number = operator.index(nbits)
-    if number not in (1, 2, 4, 8):
-        raise ValueError(f"nbits must be 1, 2, 4 or 8, got {number}")
+    number = _nbits(nbits)
     framework = framework_of(bytes, "bytes")
     if dtype is not None and dtype_name(bytes.dtype) != dtype_name(dtype):
         raise TypeError(f"bytes is {dtype_name(bytes.dtype)} but dtype is {dtype_name(dtype)!r}")
@@ -91,11 +88,11 @@ def plaid_approx_score(
     without tokens. With `validate` (the default on the CPU) codes outside the table and lengths beyond Ld are a
     ValueError, otherwise they are clamped. `out`, `dtype` and `threads` as in `maxsim`.
     """
-    framework = common_framework(centroid_scores, codes)
-    if dtype is not None and dtype_name(centroid_scores.dtype) != dtype_name(dtype):
-        raise TypeError(f"centroid_scores is {dtype_name(centroid_scores.dtype)} but dtype is {dtype_name(dtype)!r}")
+    framework = common_framework(centroid_scores, codes, ("centroid_scores", "codes"))
+    required(doc_lengths=doc_lengths)
+    as_bfloat16 = read_as_bfloat16(centroid_scores, dtype, "centroid_scores")
     framework.refuse_gradient(centroid_scores=centroid_scores)
-    call = (validate is None or bool(validate), 0 if threads is None else threads)
+    call = (validate is None or bool(validate), thread_number(threads), as_bfloat16)
     if out is None and (
         made := framework.dispatched("plaid_approx_score", centroid_scores, codes, doc_lengths, *call)
     ) is not None:
@@ -107,9 +104,16 @@ def plaid_approx_score(
     return framework.finished(scores) if out is None else out
 
 
+def _nbits(nbits: Any) -> int:
+    number = integer("nbits", nbits)
+    if number not in (1, 2, 4, 8):
+        raise ValueError(f"nbits must be 1, 2, 4 or 8, got {number}")
+    return number
+
+
 def _tables(centroids: Any, bucket_weights: Any, nbits: int, normalize: bool, bit_order: str) -> Extras:
     one_of("bit_order", bit_order, ("colbert", "little"))
-    extras: Extras = {"nbits": operator.index(nbits)}
+    extras: Extras = {"nbits": _nbits(nbits)}
     if bit_order == "little":
         extras["bit_order"] = bit_order
     if normalize:
@@ -118,7 +122,7 @@ def _tables(centroids: Any, bucket_weights: Any, nbits: int, normalize: bool, bi
 
 
 def _score(Q: Any, residuals: Any, extras: Extras, return_index: bool, out: Any) -> Any:
-    framework = common_framework(Q, residuals)
+    framework = common_framework(Q, residuals, ("Q", "residuals"))
     tables = {name: extras[name] for name in ("centroids", "bucket_weights")}
     framework.refuse_gradient(**tables)
     extras |= {name: framework.detached(table) for name, table in tables.items()}

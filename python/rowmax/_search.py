@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 from rowmax._corpus import Corpus
 from rowmax._frameworks import common_framework, framework_of
-from rowmax._options import Backward, Precision, given, options
+from rowmax._options import Backward, Precision, given, integer, options
 
 
 def topk(
@@ -47,7 +46,7 @@ def topk(
 
 def at_least(low: int, name: str, value: int) -> int:
     """An integer; one beyond 64 bits is as good as the largest."""
-    number = operator.index(value)
+    number = integer(name, value)
     if number < low:
         raise ValueError(f"{name} must be at least {low}, got {number}")
     return min(number, 2**63 - 1)

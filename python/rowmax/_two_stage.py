@@ -83,7 +83,9 @@ def _forms(D: Any, is_packed: bool) -> tuple[Any, Any]:
         raise ValueError(f"D has shape {list(tokens.shape)}: the embedding dimension must be 1 to 4096, got {dim}")
     wanted = dim if isinstance(coarse, tuple) else (dim + 7) // 8
     if tuple(codes.shape) != (*tokens.shape[:-1], wanted):
-        raise ValueError(f"coarse has shape {list(codes.shape)}, but the documents have {list(tokens.shape)}")
+        raise ValueError(
+            f"coarse has shape {list(codes.shape)}, but documents {list(tokens.shape)} need {[*tokens.shape[:-1], wanted]}"
+        )
     return tokens, coarse
 
 
@@ -145,10 +147,11 @@ def _largest_scale(scale: NDArray[Any], documents: int, sides: Extras) -> NDArra
     tokens of scale 0 may hold what is smaller still."""
     scale = np.abs(scale).astype(np.float64)
     scale = np.where(np.isnan(scale), np.inf, np.maximum(scale, 1e-30))
+    if scale.ndim == 0:
+        return np.full(documents, float(scale))
     if "cu_seqlens_d" in sides:
-        starts = np.clip(sides["cu_seqlens_d"].astype(np.int64), 0, scale.size if scale.ndim else None)
-        tokens = np.broadcast_to(scale, (int(starts[-1]),)) if scale.ndim == 0 else scale
-        return np.array([tokens[a:b].max(initial=1e-30) for a, b in zip(starts[:-1], starts[1:], strict=True)])
+        starts = np.clip(sides["cu_seqlens_d"].astype(np.int64), 0, scale.size)
+        return np.array([scale[a:b].max(initial=1e-30) for a, b in zip(starts[:-1], starts[1:], strict=True)])
     if scale.ndim < 2:
         return np.broadcast_to(scale, (documents,))
     if "d_mask" in sides:

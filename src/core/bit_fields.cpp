@@ -41,9 +41,8 @@ void unpack_residual(const TensorView& bytes, int nbits, BitOrder order, const T
     std::array<std::int64_t, TensorView::max_ndim> shape = bytes.shape;
     const auto rank = static_cast<std::size_t>(bytes.ndim);
     shape[rank - 1] = core::checked_product(shape[rank - 1], 8 / nbits, "bytes x values in a byte");
-    auto* to =
-        static_cast<std::uint8_t*>(core::checked_output(values, DType::u8, std::span(shape).first(rank), "values"));
-    check_apart(values, "values", bytes, "bytes");
+    auto* to = static_cast<std::uint8_t*>(core::checked_output(values, DType::u8, std::span(shape).first(rank), "out"));
+    check_apart(values, "out", bytes, "bytes");
     core::Copies copies;
     const TensorView view = core::readable(copies, bytes);
     const core::FieldTable table = core::field_table(nbits, order);

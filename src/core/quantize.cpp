@@ -244,8 +244,8 @@ void sign_bits(const TensorView& tokens, bool big, const TensorView& bits, int t
     const auto rank = static_cast<std::size_t>(tokens.ndim);
     const std::int64_t bytes = (shape[rank - 1] + 7) / 8;
     shape[rank - 1] = bytes;
-    auto* to = static_cast<std::uint8_t*>(core::checked_output(bits, DType::u8, std::span(shape).first(rank), "bits"));
-    const core::NamedView written[] = {{"bits", bits}};
+    auto* to = static_cast<std::uint8_t*>(core::checked_output(bits, DType::u8, std::span(shape).first(rank), "out"));
+    const core::NamedView written[] = {{"out", bits}};
     const core::NamedView read[] = {{"X", tokens}};
     core::check_disjoint(written, read);
     core::Copies copies;

@@ -110,7 +110,7 @@ TEST(SignBits, AreThoseAboveZero) {
     }
     const Array tokens(DType::f32, {2, 10});
     const Array bits(DType::u8, {2, 1});
-    EXPECT_ERROR(sign_bits(tokens.view(), false, bits.view()), invalid_value, "bits", "[2, 2]", "[2, 1]");
+    EXPECT_ERROR(sign_bits(tokens.view(), false, bits.view()), invalid_value, "out", "[2, 2]", "[2, 1]");
 }
 
 TEST(SignBits, NothingIsReadBehindTheEnd) {

@@ -173,6 +173,10 @@ def test_what_does_not_fit_is_named():
     ]:
         with pytest.raises(error, match=text):
             rowmax.maxsim_int8(*call)
+    with pytest.raises(TypeError, match="threads must be an integer, got 1.5"):
+        rowmax.quantize_int8(q.astype(np.float32), threads=1.5)
+    with pytest.raises(ValueError, match="threads: must not be negative, got -1"):
+        rowmax.quantize_int8(q.astype(np.float32), threads=-1)
     with pytest.raises(ValueError, match="granularity must be one of 'token', 'document', got 'row'"):
         rowmax.quantize_int8(q.astype(np.float32), "row")
     with pytest.raises(TypeError, match="X must be float16, bfloat16, float32 or float64, got int8"):

@@ -59,7 +59,11 @@ def test_codes_and_lengths_that_lie():
 
 def test_what_does_not_fit_is_named():
     table, codes, lengths = np.zeros((7, 3), np.float32), np.zeros((4, 5), np.int32), np.full(4, 5)
+    bits = (table.view(np.uint32) >> 16).astype(np.uint16)
+    assert rowmax.plaid_approx_score(bits, codes, lengths, dtype="bfloat16").tolist() == [0] * 4
     for call, error, text in [
+        ((table, codes, None), TypeError, "doc_lengths must be int32 or int64, got None"),
+        ((table, codes.tolist(), lengths), TypeError, "codes must be a numpy, torch, CuPy or JAX array"),
         ((table.astype(np.float64), codes, lengths), TypeError, "centroid_scores must be float32.*got float64"),
         ((table[0], codes, lengths), ValueError, r"centroid_scores must be \[C, Lq\], got \[3\]"),
         ((table, codes.astype(np.uint8), lengths), TypeError, "codes must be int32 or int64, got uint8"),

@@ -155,6 +155,21 @@ def test_types_of_tables_and_codes(kind, code_type):
     np.testing.assert_array_equal(got, wanted)
 
 
+def test_bits_of_bfloat16():
+    documents = Documents((3, 10), 16, 4)
+    q = RNG.integers(-3, 4, (2, 5, 16)).astype(np.float32)
+
+    def bits(x):
+        return (np.asarray(x, np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+    rounded = documents.tables | {
+        name: (bits(documents.tables[name]).astype(np.uint32) << 16).view(np.float32) for name in ("centroids", "bucket_weights")
+    }
+    tables = documents.tables | {name: bits(documents.tables[name]) for name in ("centroids", "bucket_weights")}
+    got = rowmax.maxsim_residual(bits(q), documents.codes, documents.residuals, None, dtype="bfloat16", **tables)
+    np.testing.assert_array_equal(got, rowmax.maxsim_residual(q, documents.codes, documents.residuals, None, **rounded))
+
+
 def test_codes_and_lengths_that_lie():
     documents = Documents((3, 10), 16, 4, centroids=7)
     q = RNG.standard_normal((2, 5, 16)).astype(np.float32)
@@ -186,6 +201,10 @@ def test_what_does_not_fit_is_named():
         return rowmax.maxsim_residual(q, codes, residuals, lengths, **(documents.tables | change))
 
     for change, error, text in [
+        ({"nbits": 2**40}, ValueError, f"nbits must be 1, 2, 4 or 8, got {2**40}"),
+        ({"nbits": 2.0}, TypeError, "nbits must be an integer, got 2.0"),
+        ({"centroids": None}, TypeError, "centroids must be float32, float16 or bfloat16, got None"),
+        ({"residuals": documents.residuals.tolist()}, TypeError, "residuals must be a numpy, torch, CuPy or JAX array"),
         ({"nbits": 3}, ValueError, "nbits must be 1, 2, 4 or 8, got 3"),
         ({"bit_order": "big"}, ValueError, "bit_order must be one of 'colbert', 'little', got 'big'"),
         ({"q": q.astype(np.float64)}, TypeError, "Q must be float32, float16 or bfloat16, got float64"),

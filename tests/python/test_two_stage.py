@@ -148,7 +148,7 @@ def test_what_does_not_fit_is_named(tmp_path):
     for call, error, text in [
         ((Q, D, 3), TypeError, "D must be a pair .documents, coarse form., got ndarray"),
         ((Q, corpus, 3), NotImplementedError, "Corpus"),
-        ((Q, (D, coarse[0][:50]), 3), ValueError, r"coarse has shape \[50, 20, 32\], but the documents have \[120, 20, 32\]"),
+        ((Q, (D, coarse[0][:50]), 3), ValueError, r"coarse has shape \[50, 20, 32\], but documents \[120, 20, 32\] need"),
         ((Q, (D, (coarse[0],)), 3), ValueError, "got 1 arrays"),
         ((Q, (D, coarse), 0), ValueError, "k must be at least 1, got 0"),
         ((Q[None], (D, coarse), 3), ValueError, r"Q must be \[Nq, Lq, d\] or \[Lq, d\]"),

@@ -224,6 +224,6 @@ def test_everything_is_traced():
             assert torch.equal(got.view(torch.uint8), wanted.view(torch.uint8))
     for name, arguments in {
         "quantize_int8": (D, True, 0, False), "quantize_fp8": (D, False, 0, False), "sign_bits": (D, True, 0, False),
-        "unpack_residual": (packed, 2, False), "plaid_approx_score": (table, codes, lengths, True, 0),
+        "unpack_residual": (packed, 2, False), "plaid_approx_score": (table, codes, lengths, True, 0, False),
     }.items():  # fmt: skip
         torch.library.opcheck(getattr(torch.ops.rowmax, name), arguments)
