@@ -45,3 +45,19 @@ def test_figures_of_the_readme():
 
     assert f"{text('rowmax'):.0f} ms" in readme
     assert f"{text('openblas') / text('rowmax'):.1f} times as fast as OpenBLAS" in readme
+    steps = {line["impl"]: line for line in newest("training")[0] if line["case"] == "colpali-128"}
+    ours, theirs = steps["rowmax"], steps["torch"]
+    assert f"takes {ours['median_ms']:.1f} ms and {ours['extra_mib']:.0f} MiB on an H200" in readme
+    assert f"torch's matrix product {theirs['median_ms']:.0f} ms and {theirs['extra_mib'] / 1024:.0f} GiB" in readme
+
+
+def test_figures_of_the_training_page():
+    page = (ROOT / "docs/training.md").read_text()
+    run = newest("training")[0]
+    for case in ("train-128", "train-256", "train-128-1024", "colpali-128", "kd-256x16"):
+        ours, theirs = (next(x for x in run if x["case"] == case and x["impl"] == name) for name in ("rowmax", "torch"))
+        row = next(row for row in page.splitlines() if row.startswith("|") and f"| {ours['median_ms']:.3f} |" in row)
+        cells = [float(cell.replace(" ", "")) for cell in row.split("|")[2:-1]]
+        values = ours["median_ms"], theirs["median_ms"], ours["extra_mib"], theirs["extra_mib"]
+        for cell, value in zip(cells, values, strict=True):
+            assert abs(cell - value) <= 0.005 * value, (case, cell, value)
