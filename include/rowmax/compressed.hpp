@@ -16,8 +16,9 @@ enum class Granularity {
 /// Symmetric int8 codes: scale = largest magnitude / 127, code = x / scale rounded to nearest even, -127 to 127.
 ///
 /// tokens [..., L, d] float16, bfloat16, float32 or float64 -> codes int8 of that shape, and scale float32, the shape
-/// without d (token) or without L and d (document). Tokens of zeros have scale 0; one that holds a NaN or an infinity
-/// makes its scale NaN, with codes 0. `threads` as in Options.
+/// without d (token) or without L and d (document). x / scale is computed in float32 (in float64 for such tokens).
+/// Tokens of zeros, and only they, have scale 0; one that holds a NaN or an infinity makes its scale NaN, with codes 0.
+/// `threads` as in Options.
 ROWMAX_API void quantize_int8(const TensorView& tokens, Granularity granularity, const TensorView& codes,
                               const TensorView& scale, int threads = 0);
 

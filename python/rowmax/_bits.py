@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from rowmax import _native
 from rowmax._frameworks import common_framework, framework_of
-from rowmax._options import dtype_name, given, integer, one_of, options, pairing_of, read_as_bfloat16, thread_number
+from rowmax._options import dtype_name, flattened, given, integer, one_of, options, pairing_of, read_as_bfloat16, thread_number
 
 BitOrder = Literal["little", "big"]
 
@@ -25,6 +25,10 @@ def sign_bits(
     framework = framework_of(X, "X")
     if X.ndim < 2:
         raise ValueError(f"X must be [..., L, d], got shape {list(X.shape)}")
+    X, lead = flattened(X, 2, out)
+    if lead:
+        bits = sign_bits(X, bit_order, dtype=dtype, threads=threads)
+        return bits.reshape(*lead, *bits.shape[1:])
     call = (bit_order == "big", thread_number(threads), read_as_bfloat16(X, dtype))
     if out is None and (made := framework.dispatched("sign_bits", X, *call)) is not None:
         return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any, Literal, get_args
 
@@ -92,6 +93,16 @@ def integer(name: str, value: Any) -> int:
 def thread_number(threads: Any) -> int:
     """0: chosen. One beyond 32 bits is as good as the largest."""
     return 0 if threads is None else max(min(integer("threads", threads), 2**31 - 1), -(2**31))
+
+
+def flattened(X: Any, rank: int, out: Any) -> tuple[Any, tuple[int, ...]]:
+    """What has more than four dimensions with those before the last `rank` as one, and these; else X itself and ()."""
+    if X.ndim <= 4:
+        return X, ()
+    if out is not None:
+        raise ValueError(f"out goes with at most 4 dimensions, got shape {list(X.shape)}")
+    lead = tuple(X.shape[: X.ndim - rank])
+    return X.reshape(math.prod(lead), *X.shape[X.ndim - rank :]), lead
 
 
 def one_of(name: str, value: str, known: tuple[str, ...]) -> str:

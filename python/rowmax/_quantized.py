@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from rowmax import _native
 from rowmax._frameworks import common_framework, framework_of
-from rowmax._options import dtype_name, given, one_of, options, pairing_of, read_as_bfloat16, required, thread_number
+from rowmax._options import dtype_name, flattened, given, one_of, options, pairing_of, read_as_bfloat16, required, thread_number
 
 Granularity = Literal["token", "document"]
 
@@ -26,6 +26,10 @@ def quantize_int8(
     framework = framework_of(X, "X")
     if X.ndim < 2:
         raise ValueError(f"X must be [..., L, d], got shape {list(X.shape)}")
+    X, lead = flattened(X, 2, out)
+    if lead:
+        codes, scale = quantize_int8(X, granularity, dtype=dtype, threads=threads)
+        return codes.reshape(*lead, *codes.shape[1:]), scale.reshape(*lead, *scale.shape[1:])
     call = (granularity == "document", thread_number(threads), read_as_bfloat16(X, dtype))
     if out is None and (made := framework.dispatched("quantize_int8", X, *call)) is not None:
         return made[0], made[1]
@@ -75,6 +79,10 @@ def quantize_fp8(
     framework = framework_of(X, "X")
     if X.ndim < 2:
         raise ValueError(f"X must be [..., L, d], got shape {list(X.shape)}")
+    X, lead = flattened(X, 2, out)
+    if lead:
+        codes, scale = quantize_fp8(X, granularity, dtype=dtype, threads=threads)
+        return codes.reshape(*lead, *codes.shape[1:]), scale.reshape(*lead, *scale.shape[1:]) if scale.ndim else scale
     whole = granularity == "tensor"
     call = (whole, thread_number(threads), read_as_bfloat16(X, dtype))
     if out is None and (made := framework.dispatched("quantize_fp8", X, *call)) is not None:

@@ -9,7 +9,18 @@ from typing import Any, Literal
 
 from rowmax import _native
 from rowmax._frameworks import Extras, common_framework, framework_of
-from rowmax._options import dtype_name, given, integer, one_of, options, pairing_of, read_as_bfloat16, required, thread_number
+from rowmax._options import (
+    dtype_name,
+    flattened,
+    given,
+    integer,
+    one_of,
+    options,
+    pairing_of,
+    read_as_bfloat16,
+    required,
+    thread_number,
+)
 
 BitOrder = Literal["colbert", "little"]
 
@@ -31,6 +42,10 @@ def unpack_residual(
         raise TypeError(f"bytes is {dtype_name(bytes.dtype)} but dtype is {dtype_name(dtype)!r}")
     if bytes.ndim < 1:
         raise ValueError("bytes must be [..., n], got shape []")
+    bytes, lead = flattened(bytes, 1, out)
+    if lead:
+        values = unpack_residual(bytes, number, bit_order)
+        return values.reshape(*lead, values.shape[-1])
     if out is None and (made := framework.dispatched("unpack_residual", bytes, number, bit_order == "little")) is not None:
         return made
     values, _ = framework.split_out(out, False)

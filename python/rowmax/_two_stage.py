@@ -37,7 +37,8 @@ def topk_two_stage(
     D is a pair `(D, coarse)`: documents as in `topk` (`[Nd, Ld, d]`, or packed with `cu_seqlens_d`), and coarse one of
     `quantize_int8(D)` or `quantize_fp8(D)` (a pair), or `sign_bits(D)` in the little order. `candidates` is cut to Nd and at
     least k; None: 4 k and at least k + 32, or for bits 16 k and at least k + 64. Masks and keywords as in `maxsim`; `kernel`
-    is that of the exact scores; `out` is a pair (scores, index). Scores of torch tensors are differentiable.
+    is that of the exact scores; `out` is a pair (scores, index). The scan holds some 40 bytes for each query and document.
+    Scores of torch tensors are differentiable.
     """
     tokens, coarse = _forms(D, cu_seqlens_d is not None)
     framework = common_framework(Q, tokens)

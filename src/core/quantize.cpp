@@ -112,6 +112,7 @@ float scale_of(const core::TokenRows& rows, std::int64_t first, std::int64_t cou
         most = most >= here || most != most ? most : here;
     }
     const auto scale = static_cast<float>(most / Value{Kind::most});
+    if (scale == 0 && most > 0) return std::numeric_limits<float>::denorm_min();  // 0 is for zeros alone
     return std::isfinite(scale) ? scale : std::numeric_limits<float>::quiet_NaN();
 }
 

@@ -74,6 +74,22 @@ def test_zeros_nan_and_infinity():
     assert np.isnan(rowmax.quantize_int8(x, "document")[1]).tolist() == [False, True]
 
 
+def test_more_than_four_dimensions():
+    x = RNG.standard_normal((2, 1, 3, 2, 5, 16)).astype(np.float32)
+    flat = x.reshape(-1, 5, 16)
+    for call, keywords in ((rowmax.quantize_int8, {}), (rowmax.quantize_int8, {"granularity": "document"}),
+                           (rowmax.quantize_fp8, {}), (rowmax.quantize_fp8, {"granularity": "tensor"})):  # fmt: skip
+        (codes, scale), wanted = call(x, **keywords), call(flat, **keywords)
+        assert codes.shape == x.shape
+        np.testing.assert_array_equal(codes.reshape(wanted[0].shape).view(np.uint8), wanted[0].view(np.uint8))
+        np.testing.assert_array_equal(scale.reshape(wanted[1].shape), wanted[1])
+    np.testing.assert_array_equal(rowmax.sign_bits(x), np.packbits(x > 0, axis=-1, bitorder="little"))
+    packed = rowmax.sign_bits(x)
+    assert rowmax.unpack_residual(packed, 2).shape == (2, 1, 3, 2, 5, 8)
+    with pytest.raises(ValueError, match="out goes with at most 4 dimensions"):
+        rowmax.sign_bits(x, out=packed)
+
+
 def test_the_quantiser_writes_where_it_is_told():
     x = RNG.standard_normal((3, 5, 16)).astype(np.float32)
     out = np.empty((3, 5, 16), np.int8), np.empty((3, 5), np.float32)
