@@ -6,7 +6,18 @@ from typing import Any, Literal
 
 from rowmax import _native
 from rowmax._frameworks import common_framework, framework_of
-from rowmax._options import dtype_name, flattened, given, integer, one_of, options, pairing_of, read_as_bfloat16, thread_number
+from rowmax._options import (
+    dtype_name,
+    flattened,
+    given,
+    integer,
+    one_of,
+    options,
+    pairing_of,
+    read_as_bfloat16,
+    same_dimension,
+    thread_number,
+)
 
 BitOrder = Literal["little", "big"]
 
@@ -50,8 +61,9 @@ def maxsim_hamming(
     packed tokens with `cu_seqlens_q` or `cu_seqlens_d`. `dim` is d where it is no multiple of 8 (None: 8 x bytes); bits behind
     it must be equal on both sides. Scores are exact. Keywords as in `maxsim`; there is no gradient.
     """
-    framework = common_framework(Qb, Db)
+    framework = common_framework(Qb, Db, ("Qb", "Db"))
     _check_bytes(Qb=Qb, Db=Db)
+    same_dimension(Qb=Qb, Db=Db)
     extras = options(validate=validate, dtype=dtype, threads=threads, kernel=kernel)
     extras["sign_bits"] = 8 * Qb.shape[-1] if dim is None else integer("dim", dim)
     if not 1 <= extras["sign_bits"] <= 4096:
@@ -72,7 +84,7 @@ def maxsim_bits(
     tensors. Keywords as in `maxsim`.
     """
     one_of("bit_order", bit_order, ("little", "big"))
-    framework = common_framework(Q, Db)
+    framework = common_framework(Q, Db, ("Q", "Db"))
     _check_bytes(Db=Db)
     if Q.ndim > 0 and Db.shape[-1] != (Q.shape[-1] + 7) // 8:
         takes = f"d = {Q.shape[-1]}, which takes {(Q.shape[-1] + 7) // 8} bytes"

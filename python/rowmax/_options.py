@@ -105,6 +105,14 @@ def flattened(X: Any, rank: int, out: Any) -> tuple[Any, tuple[int, ...]]:
     return X.reshape(math.prod(lead), *X.shape[X.ndim - rank :]), lead
 
 
+def same_dimension(**tokens: Any) -> None:
+    """ValueError by the function's own names where two arrays of tokens differ in their last dimension."""
+    (first, a), (second, b) = tokens.items()
+    if a.ndim and b.ndim and a.shape[-1] != b.shape[-1]:
+        differ = f"differ in the embedding dimension: {a.shape[-1]} and {b.shape[-1]}"
+        raise ValueError(f"{first} {list(a.shape)} and {second} {list(b.shape)} {differ}")
+
+
 def one_of(name: str, value: str, known: tuple[str, ...]) -> str:
     if value not in known:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")

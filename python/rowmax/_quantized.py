@@ -6,7 +6,18 @@ from typing import Any, Literal
 
 from rowmax import _native
 from rowmax._frameworks import common_framework, framework_of
-from rowmax._options import dtype_name, flattened, given, one_of, options, pairing_of, read_as_bfloat16, required, thread_number
+from rowmax._options import (
+    dtype_name,
+    flattened,
+    given,
+    one_of,
+    options,
+    pairing_of,
+    read_as_bfloat16,
+    required,
+    same_dimension,
+    thread_number,
+)
 
 Granularity = Literal["token", "document"]
 
@@ -53,10 +64,11 @@ def maxsim_int8(
     L and d; packed: a single one), as `quantize_int8` gives them. Products are added up exactly. A NaN scale makes its
     token's similarities NaN. Codes may be -128 too. Keywords as in `maxsim`; there is no gradient.
     """
-    framework = common_framework(Qi, Di)
+    framework = common_framework(Qi, Di, ("Qi", "Di"))
     for name, tokens in (("Qi", Qi), ("Di", Di)):
         if dtype_name(tokens.dtype) != "int8":
             raise TypeError(f"{name} must be int8, got {dtype_name(tokens.dtype)}: see quantize_int8")
+    same_dimension(Qi=Qi, Di=Di)
     framework.refuse_gradient(q_scale=q_scale, d_scale=d_scale)
     extras = options(validate=validate, dtype=dtype, threads=threads, kernel=kernel)
     extras |= required(q_scale=framework.detached(q_scale), d_scale=framework.detached(d_scale))
@@ -106,7 +118,7 @@ def maxsim_fp8(
     document (without L and d) or one for all (`[]`). Layouts, masks, `cu_seqlens_q` and `cu_seqlens_d` as in `maxsim_int8`.
     On the CPU codes are widened exactly and products added in float32. Keywords as in `maxsim`; there is no gradient.
     """
-    framework = common_framework(Q8, D8)
+    framework = common_framework(Q8, D8, ("Q8", "D8"))
     codes = []
     for name, tokens in (("Q8", Q8), ("D8", D8)):
         if dtype_name(tokens.dtype) not in ("float8_e4m3fn", "uint8"):
@@ -114,6 +126,7 @@ def maxsim_fp8(
         codes.append(framework.as_bytes(tokens))
     if dtype is not None and dtype_name(dtype) != dtype_name(Q8.dtype):
         raise TypeError(f"Q8 is {dtype_name(Q8.dtype)} but dtype is {dtype_name(dtype)!r}: tokens are not converted")
+    same_dimension(Q8=Q8, D8=D8)
     framework.refuse_gradient(q_scale=q_scale, d_scale=d_scale)
     extras = options(validate=validate, threads=threads, kernel=kernel)
     extras |= {"fp8": True} | required(q_scale=framework.detached(q_scale), d_scale=framework.detached(d_scale))
