@@ -87,7 +87,7 @@ def integer(name: str, value: Any) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__} {value!r}") from None
 
 
 def thread_number(threads: Any) -> int:

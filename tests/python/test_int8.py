@@ -189,7 +189,7 @@ def test_what_does_not_fit_is_named():
     ]:
         with pytest.raises(error, match=text):
             rowmax.maxsim_int8(*call)
-    with pytest.raises(TypeError, match="threads must be an integer, got 1.5"):
+    with pytest.raises(TypeError, match="threads must be an integer, got float 1.5"):
         rowmax.quantize_int8(q.astype(np.float32), threads=1.5)
     with pytest.raises(ValueError, match="threads: must not be negative, got -1"):
         rowmax.quantize_int8(q.astype(np.float32), threads=-1)

@@ -202,7 +202,7 @@ def test_what_does_not_fit_is_named():
 
     for change, error, text in [
         ({"nbits": 2**40}, ValueError, f"nbits must be 1, 2, 4 or 8, got {2**40}"),
-        ({"nbits": 2.0}, TypeError, "nbits must be an integer, got 2.0"),
+        ({"nbits": 2.0}, TypeError, "nbits must be an integer, got float 2.0"),
         ({"centroids": None}, TypeError, "centroids must be float32, float16 or bfloat16, got None"),
         ({"residuals": documents.residuals.tolist()}, TypeError, "residuals must be a numpy, torch, CuPy or JAX array"),
         ({"nbits": 3}, ValueError, "nbits must be 1, 2, 4 or 8, got 3"),
