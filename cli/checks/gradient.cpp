@@ -137,6 +137,7 @@ Report check_gradient(const Target& target, DType dtype, const std::function<voi
     for (test::Shape& shape : gradient_shapes()) {
         pause();
         shape.dtype = dtype;
+        shape.dim = dim_for(target, dtype, shape.dim);
         report.run_case([&] { check_shape(shape, target, report); });
     }
     return report;

@@ -38,6 +38,7 @@ std::byte* DeviceMemory::take(std::size_t bytes, std::uintptr_t like) {
     taken.end = (taken.data + bytes + guard + 255) / 256 * 256;
     if (taken.end > arena_bytes) throw std::runtime_error("test: the arena is too small");
     must(cudaMemset(arena_ + taken.begin, 0xff, taken.end - taken.begin));
+    must(cudaStreamSynchronize(nullptr));  // other streams do not wait for it, and what they write would be lost
     used_ = taken.end;
     taken_.push_back(taken);
     return arena_ + taken.data;

@@ -332,7 +332,7 @@ __global__ void __launch_bounds__(tiled_threads(FewRowsControl<Columns, Indexed>
 template <TokenType Type, int Rows, bool Indexed>
 KernelEntry few_rows_entry() {
     using Control = FewRowsControl<Rows, Indexed>;
-    KernelEntry entry;
+    KernelEntry entry(Type);
     entry.function = reinterpret_cast<const void*>(&few_rows<Type, Rows, Indexed>);
     entry.rows = entry.least_rows = Rows;
     entry.indexed = Indexed;
@@ -340,7 +340,6 @@ KernelEntry few_rows_entry() {
     entry.control_bytes = static_cast<int>(sizeof(Control));
     entry.rings = Control::groups;
     entry.threads = tiled_threads(Control::groups);
-    entry.type = Type;
     return entry;
 }
 

@@ -12,6 +12,9 @@ namespace rowmax::cuda {
 enum class NormalizeUse : std::uint8_t { either, never, only };
 
 struct KernelEntry {
+    explicit constexpr KernelEntry(TokenType of) : type(of) {}
+
+    TokenType type;
     const void* function = nullptr;
     int rows = 0;          ///< most query rows of a block
     int least_rows = 0;    ///< least that it can be told to take instead, in powers of two
@@ -21,7 +24,6 @@ struct KernelEntry {
     int control_bytes = 0;  ///< shared memory; for Hopper: besides the slots of both sides
     int rings = 1;          ///< of document tiles, each with a warpgroup or two that read it
     int threads = 0;
-    TokenType type = TokenType::f16;
 };
 
 /// The kernels of one row of the table: with and without winning tokens, by rising number of rows.

@@ -299,7 +299,7 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
 
 template <TokenType Type, bool Indexed>
 KernelEntry many_rows_entry() {
-    KernelEntry entry;
+    KernelEntry entry(Type);
     entry.function = reinterpret_cast<const void*>(&many_rows<Type, Indexed>);
     entry.rows = entry.least_rows = many_rows_block;
     entry.row_step = rows_of_warpgroup;
@@ -307,7 +307,6 @@ KernelEntry many_rows_entry() {
     entry.normalize = NormalizeUse::never;
     entry.control_bytes = static_cast<int>(sizeof(ManyRowsControl));
     entry.threads = tiled_threads(many_rows_groups);
-    entry.type = Type;
     return entry;
 }
 

@@ -295,14 +295,13 @@ __global__ void __launch_bounds__(tiled_threads(normalized_rows_groups), 1)
 
 template <TokenType Type, bool Indexed>
 KernelEntry normalized_rows_entry() {
-    KernelEntry entry;
+    KernelEntry entry(Type);
     entry.function = reinterpret_cast<const void*>(&normalized_rows<Type, Indexed>);
     entry.rows = entry.least_rows = normalized_rows_block;
     entry.indexed = Indexed;
     entry.normalize = NormalizeUse::only;
     entry.control_bytes = static_cast<int>(sizeof(NormalizedRowsControl<Indexed>));
     entry.threads = tiled_threads(normalized_rows_groups);
-    entry.type = Type;
     return entry;
 }
 

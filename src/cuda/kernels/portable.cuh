@@ -270,13 +270,12 @@ __global__ void __launch_bounds__(portable_threads, 2) portable(const __grid_con
 
 template <TokenType Type, bool Indexed>
 KernelEntry portable_entry() {
-    KernelEntry entry;
+    KernelEntry entry(Type);
     entry.function = reinterpret_cast<const void*>(&portable<Type, Indexed>);
     entry.rows = entry.least_rows = portable_rows;
     entry.indexed = Indexed;
     entry.control_bytes = static_cast<int>(sizeof(PortableMemory<Type>));
     entry.threads = portable_threads;
-    entry.type = Type;
     return entry;
 }
 

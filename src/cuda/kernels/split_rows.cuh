@@ -337,7 +337,7 @@ __global__ void __launch_bounds__(tiled_threads(SplitRowsControl<Columns, Indexe
 template <int Rows, bool Indexed>
 KernelEntry split_rows_entry() {
     using Control = SplitRowsControl<Rows, Indexed>;
-    KernelEntry entry;
+    KernelEntry entry(TokenType::f32);
     entry.function = reinterpret_cast<const void*>(&split_rows<Rows, Indexed>);
     entry.rows = entry.least_rows = Rows;
     entry.indexed = Indexed;
@@ -345,7 +345,6 @@ KernelEntry split_rows_entry() {
     entry.control_bytes = static_cast<int>(sizeof(Control));
     entry.rings = Control::groups;
     entry.threads = tiled_threads(Control::groups);
-    entry.type = TokenType::f32;
     return entry;
 }
 

@@ -296,7 +296,7 @@ __global__ void __launch_bounds__(tiled_threads(wide_rows_groups), 1)
 
 template <TokenType Type, bool Indexed>
 KernelEntry wide_rows_entry() {
-    KernelEntry entry;
+    KernelEntry entry(Type);
     entry.function = reinterpret_cast<const void*>(&wide_rows<Type, Indexed>);
     entry.rows = wide_rows_block;
     entry.least_rows = 16;
