@@ -6,7 +6,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from command_support import clean_environment, read_trec
+from command_support import clean_environment, read_trec, write_plaid_index
 
 
 @pytest.fixture
@@ -194,6 +194,7 @@ def test_examples_of_the_help_run(binary, folder):
     np.savez("queries.npz", tokens=tokens[:9, :5], ids=[f"q{i}" for i in range(9)])
     np.savez("pages.npz", tokens=tokens[:4, :1024], ids=[f"page{i}" for i in range(4)])
     np.savez("embeddings.npz", tokens=tokens[:3])
+    write_plaid_index(folder / "plaid", rng, [[5, 9, 1], [3, 7]], dim=8)
     json_tokens = json.dumps([f"t{i}" for i in range(1030)])
     files = {"q.txt": "a\nb\nc\nd\ne\n", "d.json": json_tokens, "candidates.txt": "q0 d0\nq1 d3\n",
              "qrels.txt": "q0 0 d0 1\n0 0 0 1\n", "ids.txt": "".join(f"p{i}\n" for i in range(4))}  # fmt: skip

@@ -4,43 +4,14 @@ import json
 
 import numpy as np
 import pytest
-from command_support import read_trec
+from command_support import PLAID_BITS, read_trec, write_plaid_index
 
-D, NBITS = 16, 4
-
-
-def unpacked(residuals):
-    """ColBERTv2's order: values from the byte's top, each with its lowest bit first."""
-    bits = np.unpackbits(residuals, axis=-1).reshape(len(residuals), D, NBITS)
-    return (bits << np.arange(NBITS, dtype=np.uint8)).sum(-1)
-
-
-def write_index(folder, rng, chunks, code_type=np.int64, float_type=np.float16):
-    folder.mkdir()
-    centroids = rng.standard_normal((30, D)).astype(float_type)
-    weights = np.sort(rng.standard_normal(2**NBITS) / 4).astype(np.float32)
-    np.save(folder / "centroids.npy", centroids)
-    np.save(folder / "bucket_weights.npy", weights)
-    np.save(folder / "bucket_cutoffs.npy", weights[1:])
-    documents = []
-    for i, lengths in enumerate(chunks):
-        codes = rng.integers(0, 30, sum(lengths)).astype(code_type)
-        residuals = rng.integers(0, 256, (sum(lengths), D * NBITS // 8)).astype(np.uint8)
-        np.save(folder / f"{i}.codes.npy", codes)
-        np.save(folder / f"{i}.residuals.npy", residuals)
-        (folder / f"doclens.{i}.json").write_text(json.dumps(lengths))
-        (folder / f"{i}.metadata.json").write_text("{}")
-        tokens = centroids.astype(np.float32)[codes] + weights[unpacked(residuals)]
-        tokens /= np.linalg.norm(tokens, axis=-1, keepdims=True)
-        documents += np.split(tokens, np.cumsum(lengths)[:-1]) if lengths else []
-    metadata = {"num_chunks": len(chunks), "nbits": NBITS, "num_partitions": 30, "num_documents": len(documents)}
-    (folder / "metadata.json").write_text(json.dumps(metadata))
-    return documents
+D = 16
 
 
 @pytest.fixture
 def index(tmp_path, rng):
-    documents = write_index(tmp_path / "index", rng, [[5, 9, 1], [], [3, 0, 12, 7]])
+    documents = write_plaid_index(tmp_path / "index", rng, [[5, 9, 1], [], [3, 0, 12, 7]])
     queries = rng.standard_normal((3, 6, D)).astype(np.float32)
     np.save(tmp_path / "q.npy", queries)
     return tmp_path, queries, documents
@@ -69,7 +40,7 @@ def test_formats_and_types(rowmax, index, rng):
     array = np.load(folder / "run.npy")
     for i in range(3):
         assert [(str(hit["index"]), pytest.approx(hit["score"])) for hit in array[i]] == trec[str(i)]
-    write_index(folder / "other", rng, [[4, 2]], np.int32, np.float32)
+    write_plaid_index(folder / "other", rng, [[4, 2]], np.int32, np.float32)
     assert len(read_trec(rowmax("search", folder / "q.npy", "--index", folder / "other").stdout)["0"]) == 2
 
 
@@ -110,7 +81,7 @@ def test_usage(rowmax, index):
 def test_colbert_indexes_of_torch_files(rowmax, index, rng):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     folder, _, _ = index
-    documents = write_index(folder / "npy", rng, [[5, 9, 1], [], [3, 0, 12, 7]], np.int32)
+    documents = write_plaid_index(folder / "npy", rng, [[5, 9, 1], [], [3, 0, 12, 7]], np.int32)
     other = folder / "torch"
     other.mkdir()
 
@@ -122,7 +93,7 @@ def test_colbert_indexes_of_torch_files(rowmax, index, rng):
     torch.save((tensor("bucket_cutoffs"), tensor("bucket_weights")), other / "buckets.pt")
     for i in range(3):
         (other / f"doclens.{i}.json").write_text((folder / "npy" / f"doclens.{i}.json").read_text())
-    (other / "metadata.json").write_text(json.dumps({"config": {"nbits": NBITS, "dim": D}, "num_chunks": 3}))
+    (other / "metadata.json").write_text(json.dumps({"config": {"nbits": PLAID_BITS, "dim": D}, "num_chunks": 3}))
     search = ("search", folder / "q.npy", "--index")
     assert rowmax(*search, other).stdout == rowmax(*search, folder / "npy").stdout
     assert f"items       {len(documents)}" in rowmax("inspect", other, "--deep").stdout
