@@ -179,6 +179,10 @@ TokenSet one_document(const TensorView& tokens) {
 
 void check_shape(DType dtype, std::int64_t dim) {
     core::check_token_dtype(one_document({&dim, dtype, {1, 1}}), names);
+    if (dtype == DType::i8 || dtype == DType::f8e4m3) {
+        throw Error(ErrorCode::invalid_type,
+                    fmt::format("tokens: {}, whose scales a corpus does not hold", name_of(dtype)));
+    }
     if (dim >= 1 && dim <= core::max_dim) return;
     throw Error(ErrorCode::invalid_value, fmt::format("dim: {}, not in 1 to {}", dim, core::max_dim));
 }
