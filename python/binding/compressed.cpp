@@ -9,27 +9,33 @@ namespace rowmax::python {
 
 namespace {
 
+/// What both quantisers are given: tokens in; codes and scales out.
+struct Quantized {
+    Array in;
+    Array codes;
+    Array scale;
+
+    Quantized(nb::handle tokens, bool bits_are_bfloat16, nb::handle to_codes, nb::handle to_scale) {
+        in.read({tokens, "X", Role::tokens, bits_are_bfloat16});
+        codes.read({to_codes, "codes", Role::result});
+        scale.read({to_scale, "scale", Role::result});
+    }
+};
+
 void fill_int8(nb::handle tokens, bool by_document, int threads, bool bits_are_bfloat16, nb::handle codes,
                nb::handle scale) {
-    Array in;
-    Array out[2];
-    in.read({tokens, "X", Role::tokens, bits_are_bfloat16});
-    out[0].read({codes, "codes", Role::result});
-    out[1].read({scale, "scale", Role::result});
+    const Quantized to(tokens, bits_are_bfloat16, codes, scale);
     const nb::gil_scoped_release unlocked;
-    quantize_int8(in.view, by_document ? Granularity::document : Granularity::token, out[0].view, out[1].view, threads);
+    quantize_int8(to.in.view, by_document ? Granularity::document : Granularity::token, to.codes.view, to.scale.view,
+                  threads);
 }
 
 void fill_fp8(nb::handle tokens, bool per_tensor, int threads, bool bits_are_bfloat16, nb::handle codes,
               nb::handle scale) {
-    Array in;
-    Array out[2];
-    in.read({tokens, "X", Role::tokens, bits_are_bfloat16});
-    out[0].read({codes, "codes", Role::result});
-    out[1].read({scale, "scale", Role::result});
-    if (out[0].view.dtype == DType::u8) out[0].view.dtype = DType::f8e4m3;
+    Quantized to(tokens, bits_are_bfloat16, codes, scale);
+    if (to.codes.view.dtype == DType::u8) to.codes.view.dtype = DType::f8e4m3;
     const nb::gil_scoped_release unlocked;
-    quantize_fp8(in.view, per_tensor, out[0].view, out[1].view, threads);
+    quantize_fp8(to.in.view, per_tensor, to.codes.view, to.scale.view, threads);
 }
 
 void fill_bits(nb::handle tokens, bool big, int threads, bool bits_are_bfloat16, nb::handle bits) {

@@ -225,6 +225,21 @@ def test_checkpoint():
         assert torch.equal(a, b)
 
 
+def captured(step, q, d):
+    """The graph of step(q, d), after two calls on a stream of their own, and what the captured call returned."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(2):
+            step(q, d)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    q.grad = d.grad = None
+    with torch.cuda.graph(graph):
+        returned = step(q, d)
+    return graph, returned
+
+
 @pytest.mark.parametrize("normalize", [False, True])
 def test_a_captured_training_step(normalize):
     """Forward, loss and backward in one graph, replayed on new contents."""
@@ -235,16 +250,7 @@ def test_a_captured_training_step(normalize):
         torch.nn.functional.cross_entropy(scores, torch.arange(8, device="cuda")).backward()
 
     q, d = tokens(8, 32, 128), tokens(8, 180, 128, seed=1)
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(2):
-            step(q, d)
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    q.grad = d.grad = None
-    with torch.cuda.graph(graph):
-        step(q, d)
+    graph, _ = captured(step, q, d)
     for seed in (2, 3):
         with torch.no_grad():
             q.copy_(tokens(8, 32, 128, seed=seed))
@@ -267,16 +273,7 @@ def test_a_captured_contrastive_loss(block):
         return loss
 
     q, d = tokens(8, 32, 128), tokens(8, 180, 128, seed=1)
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(2):
-            step(q, d)
-    torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    q.grad = d.grad = None
-    with torch.cuda.graph(graph):
-        loss = step(q, d)
+    graph, loss = captured(step, q, d)
     with torch.no_grad():
         q.copy_(tokens(8, 32, 128, seed=2))
     graph.replay()
