@@ -8,11 +8,10 @@ import argparse
 import itertools
 import json
 import time
-import traceback
 
 import torch
-from report import Report, failure, parser
-from timing import ceilings, eager, extra_mib, replayed
+from report import Report, attempted, parser
+from timing import ceilings, eager, extra_mib, replayed_or
 
 from cases import CASES, exact, make
 from implementations import IMPLEMENTATIONS, TF32, tune_quickly
@@ -34,22 +33,13 @@ def measure(call, inputs, truth, scale, floor: float) -> dict:
     error = ((scores[:, : truth.shape[1]].double() - truth).abs() / scale).max().item()
     calls = 20 if floor < 0.1 else 5
     result = {"error": error, "extra_mib": extra_mib(call), "eager": eager(call)}
-    try:
-        result |= {"timing": "graph", **replayed(call, calls)}
-    except Exception:  # an implementation that cannot be captured
-        result |= {"timing": "eager", **result["eager"]}
-    return result
+    return result | replayed_or(result["eager"], call, calls)
 
 
 def measure_case(name: str, inputs, floor: float) -> dict:
     truth, scale = exact(inputs)
-    try:
-        with torch.inference_mode():
-            return measure(IMPLEMENTATIONS[name](inputs), inputs, truth, scale, floor)
-    except Exception as error:
-        if name.startswith("rowmax"):
-            traceback.print_exc()
-        return {"failed": failure(error)}
+    with torch.inference_mode():
+        return attempted(name, lambda: measure(IMPLEMENTATIONS[name](inputs), inputs, truth, scale, floor))
 
 
 def main() -> None:

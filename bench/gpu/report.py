@@ -3,6 +3,8 @@
 import argparse
 import datetime
 import json
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -31,3 +33,13 @@ class Report:
 
 def failure(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error)[:200]}"
+
+
+def attempted(impl: str, measure: Callable[[], dict]) -> dict:
+    """What was measured, or why it could not be; failures of our own are told in full."""
+    try:
+        return measure()
+    except Exception as error:
+        if impl.startswith("rowmax"):
+            traceback.print_exc()
+        return {"failed": failure(error)}

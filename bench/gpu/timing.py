@@ -42,6 +42,14 @@ def replayed(call: Callable[[], object], calls: int, repeats: int = 25) -> dict[
     return {name: round(value / calls, 5) for name, value in times.items()}
 
 
+def replayed_or(found: dict[str, float], call: Callable[[], object], calls: int, repeats: int = 25) -> dict:
+    """The same where the call can be captured, else what was `found` of it eagerly."""
+    try:
+        return {"timing": "graph", **replayed(call, calls, repeats)}
+    except Exception:
+        return {"timing": "eager", **found}
+
+
 def extra_mib(call: Callable[[], object]) -> float:
     """Memory beyond what was there before the call, results included."""
     torch.cuda.synchronize()

@@ -11,13 +11,13 @@ import argparse
 import itertools
 import os
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
-from report import Report, failure, parser
-from timing import ceilings, eager, extra_mib, replayed
+from report import Report, attempted, parser
+from timing import ceilings, eager, extra_mib, replayed_or
 
 from cases import unit
 from implementations import tune_quickly
@@ -151,20 +151,7 @@ def measure(name: str, inputs: Inputs, truth: tuple[torch.Tensor, torch.Tensor] 
         del first, second
     result["eager"] = eager(step, repeats)
     result["forward"] = eager(lambda: score(inputs.Q, inputs.D), repeats)
-    try:
-        result |= {"timing": "graph", **replayed(step, 4 if inputs.shape.lq < 1024 else 1, repeats)}
-    except Exception:  # an implementation that cannot be captured
-        result |= {"timing": "eager", **result["eager"]}
-    return result
-
-
-def measure_case(name: str, inputs: Inputs, truth: tuple[torch.Tensor, torch.Tensor] | None) -> dict:
-    try:
-        return measure(name, inputs, truth)
-    except Exception as error:
-        if name.startswith("rowmax"):
-            traceback.print_exc()
-        return {"failed": failure(error)}
+    return result | replayed_or(result["eager"], step, 4 if inputs.shape.lq < 1024 else 1, repeats)
 
 
 def main() -> None:
@@ -189,7 +176,7 @@ def main() -> None:
             if time.perf_counter() - start > args.seconds:
                 break
             line = {"case": shape.name, "impl": name, "dtype": dtype, "floor_ms": round(floor, 5)}
-            show(report.add(**line, **measure_case(name, inputs, truth)))
+            show(report.add(**line, **attempted(name, partial(measure, name, inputs, truth))))
             torch.cuda.empty_cache()
             if shape in LADDER and "OutOfMemory" in report.lines[-1].get("failed", ""):
                 out_of_memory.add(name)
