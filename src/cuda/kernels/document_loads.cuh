@@ -74,6 +74,8 @@ class DocumentLoads {
     static constexpr int open_slots = 3;
     static constexpr int lanes_of_row = pieces_of_slot;
     static constexpr int rows_at_once = 32 / lanes_of_row;
+    /// With more of them the addresses of float32 spill.
+    static constexpr int copies_laid_out = bytes_of(Type) == 4 ? 2 : 4;
 
     /// This lane's first row of a slot; the next is rows_of_step() further.
     [[nodiscard]] __device__ __forceinline__ int first_row() const {
@@ -158,7 +160,7 @@ class DocumentLoads {
         const std::byte* from = first + first_row() * stride + piece * 16;
         const std::uint32_t slot = slot_address(next_.slot);
         if (bytes >= row_bytes) {
-#pragma unroll 4
+#pragma unroll copies_laid_out
             for (int row = first_row(); row < count; row += rows_of_step()) {
                 copy_piece(slot + piece_offset(row, piece), from);
                 from += rows_of_step() * stride;
