@@ -56,12 +56,43 @@ struct Job {
     }
 };
 
+/// A thread of the pool, as callers see it: they send it away from their own core. A scheduler may think better of that
+/// core than of an idle one (a virtual machine's idle cores are taken for ones that the host has put aside), and until
+/// it moves one of the two, some milliseconds later, they share it: a call on two threads then took as long as on one.
+class Helper {
+  public:
+    Helper() : thread_(gettid()) { CPU_ZERO(&given_); }
+
+    bool asleep = false;  ///< guarded by the pool's mutex; one at work stays where it is
+
+    void keep_away_from(int core) {
+        if (!asleep || core == away_from_ || core < 0) return;
+        cpu_set_t now;
+        CPU_ZERO(&now);
+        if (sched_getaffinity(thread_, sizeof(now), &now) != 0) return;
+        if (CPU_EQUAL(&now, &given_) == 0) cores_ = now;  // somebody else's choice
+        cpu_set_t others = cores_;
+        CPU_CLR(core, &others);
+        if (CPU_COUNT(&others) == 0 || sched_setaffinity(thread_, sizeof(others), &others) != 0) return;
+        given_ = others;
+        away_from_ = core;
+    }
+
+  private:
+    pid_t thread_;
+    cpu_set_t cores_;  ///< where it may run
+    cpu_set_t given_;  ///< the same without the caller's core
+    int away_from_ = -1;
+};
+
 class Pool {
   public:
     void run(Job& job, int helpers) {
         {
             const std::lock_guard lock(mutex_);
             grow(helpers);
+            const int core = sched_getcpu();
+            for (Helper* helper : helpers_) helper->keep_away_from(core);
             jobs_.push_back(&job);
         }
         if (helpers == 1) {
@@ -94,10 +125,14 @@ class Pool {
 
     void serve() {
         core::set_standard_float_mode();  // a thread begins with the mode of the one that started it
+        Helper self;
         std::unique_lock lock(mutex_);
+        helpers_.push_back(&self);
         for (;;) {
             Job* job = nullptr;
+            self.asleep = true;
             wake_.wait(lock, [&] { return (job = joinable()) != nullptr; });
+            self.asleep = false;
             --job->places;
             ++job->inside;
             lock.unlock();
@@ -111,6 +146,7 @@ class Pool {
     std::condition_variable wake_;
     std::condition_variable left_;
     std::deque<Job*> jobs_;
+    std::vector<Helper*> helpers_;  ///< on their stacks: they never end
     int threads_ = 0;
 };
 

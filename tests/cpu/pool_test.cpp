@@ -3,12 +3,14 @@
 #include "support/throws.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <stdexcept>
 #include <thread>
@@ -39,6 +41,53 @@ TEST(Pool, ServesSeveralCallersAtOnce) {
     }
     for (std::thread& caller : callers) caller.join();
     EXPECT_EQ(good, 800);
+}
+
+std::vector<int> cores_allowed() {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    std::vector<int> cores;
+    if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+        if (CPU_ISSET(core, &set)) cores.push_back(core);
+    }
+    return cores;
+}
+
+void stay_on(const std::vector<int>& cores) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const int core : cores) CPU_SET(core, &set);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+// A caller on `core`, on a thread of its own, so that no other test's is kept there.
+bool helpers_keep_away(const std::vector<int>& cores, int core) {
+    std::atomic<bool> away{true};
+    std::atomic<int> helped{0};
+    std::thread([&] {
+        stay_on({core});
+        const auto caller = std::this_thread::get_id();
+        for (int round = 0; round < 100 && (round < 20 || helped < 5); ++round) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));  // all cores sleep
+            parallel_for(static_cast<int>(cores.size()), 200, [&](std::int64_t) {
+                const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
+                while (std::chrono::steady_clock::now() < end) {
+                }
+                if (std::this_thread::get_id() == caller) return;
+                ++helped;
+                if (sched_getcpu() == core) away = false;
+            });
+        }
+    }).join();
+    return away && helped > 0;
+}
+
+TEST(Pool, HelpersLeaveTheirCallersCoreToIt) {
+    const std::vector<int> cores = cores_allowed();
+    if (cores.size() < 2) GTEST_SKIP() << "one core";
+    EXPECT_TRUE(every_task_once(static_cast<int>(cores.size()), 100));
+    for (const int core : {cores.front(), cores.back(), cores.front()}) EXPECT_TRUE(helpers_keep_away(cores, core));
 }
 
 TEST(Pool, TasksMayUseIt) {
