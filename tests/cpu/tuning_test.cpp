@@ -19,6 +19,10 @@ TEST(Tuning, AccumulatorsFitTheRegisters) {
         EXPECT_LE(rows, row_padding);
         EXPECT_EQ(rows % tail_rows(rows), 0);
     }
+    const int paired = paired_rows(32);
+    EXPECT_LE(4 * paired + 3, 32) << "the sums of two chains";
+    EXPECT_EQ(paired % tail_rows(paired), 0);
+    EXPECT_EQ(paired_rows(16), 0);
     EXPECT_EQ(tile_rows(16), 6);
     EXPECT_EQ(tile_rows(32), 8);
 }

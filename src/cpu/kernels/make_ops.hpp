@@ -9,7 +9,7 @@ namespace rowmax::cpu {
 namespace {
 
 /// `Few`: the vectors of the kernel for few query rows.
-template <class Vec, class Few>
+template <class Vec, class Few, bool ShortChains>
 constexpr TypedOps<typename Vec::Value> typed_ops() {
     static_assert(Few::lanes <= row_padding && tile_rows(Vec::registers) <= row_padding);
     TypedOps<typename Vec::Value> ops;
@@ -17,6 +17,10 @@ constexpr TypedOps<typename Vec::Value> typed_ops() {
     ops.tile_rows = tile_rows(Vec::registers);
     ops.few_lanes = Few::lanes;
     ops.fold_wide = &fold<Vec, 2>;
+    if constexpr (ShortChains && paired_rows(Vec::registers) > 0) {
+        ops.paired_rows = paired_rows(Vec::registers);
+        ops.fold_paired = &fold<Vec, 2, true>;
+    }
     ops.fold_narrow = &fold<Vec, 1>;
     ops.fold_few = &fold_few<PlainRows<Few>, most_few_rows(Vec::lanes)>;
     ops.sum_squares = &sum_squares<Vec>;
@@ -57,8 +61,8 @@ inline constexpr TileOps codes_only(const CodeOps& codes) {
 template <class F32, class F64, class Half, class FewF32 = F32, class FewF64 = F64, class FewHalf = Half>
 constexpr TileOps make_ops(const CodeOps& codes, const CodeOps& bits) {
     TileOps ops;
-    ops.f32 = typed_ops<F32, FewF32>();
-    ops.f64 = typed_ops<F64, FewF64>();
+    ops.f32 = typed_ops<F32, FewF32, true>();
+    ops.f64 = typed_ops<F64, FewF64, false>();
     ops.fold_few_f16 = &fold_few<F16Rows<FewF32, FewHalf>, most_few_rows(F32::lanes)>;
     ops.fold_few_bf16 = &fold_few<Bf16Rows<FewF32, FewHalf>, most_few_rows(F32::lanes)>;
     ops.widen_f16 = &widen_f16<Half>;

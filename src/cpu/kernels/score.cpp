@@ -199,9 +199,12 @@ class ScoreCall {
         return typed_.fold_few;
     }
 
+    [[nodiscard]] bool in_pairs() const { return typed_.fold_paired != nullptr && run_in_pairs(documents_.chain()); }
+
     /// Blocks of whole tiles of the kernel that takes most of the work.
     BlockShape shape_for(const QueryBlock<Value>& queries) const {
-        const std::int64_t tile = few_alone(queries) ? typed_.few_lanes : typed_.tile_rows;
+        const std::int64_t full = in_pairs() ? typed_.paired_rows : typed_.tile_rows;
+        const std::int64_t tile = few_alone(queries) ? typed_.few_lanes : full;
         return {block_rows(documents_.steps(), sizeof(Value), tile), tile};
     }
 
@@ -251,7 +254,7 @@ class ScoreCall {
         args.best = maxima.best;
         args.index = maxima.index;
         args.panel_count = queries.split().wide;
-        if (args.panel_count > 0) typed_.fold_wide(args);
+        if (args.panel_count > 0) (in_pairs() ? typed_.fold_paired : typed_.fold_wide)(args);
         if (queries.split().narrow == 0) return;
         const std::int64_t lanes = args.panel_count * 2 * typed_.lanes;
         if (args.panel_count > 0) args.ahead = nullptr;

@@ -205,14 +205,21 @@ ROWMAX_INLINE typename Vec::Reg scaled(typename Vec::Reg sum, typename Vec::Reg 
     }
 }
 
+/// The next chain, added to the sum of the one before: both stay in registers.
 template <class Vec, int V, int R>
-inline void fold_tile(const FoldArgs<typename Vec::Value>& args, std::int64_t panel_number, std::int64_t first,
-                      const std::byte*& ahead) {
-    using TileOf = Tile<Vec, V, R>;
-    const auto* panel = args.panels + panel_number * (args.dim + Vec::more_rows) * TileOf::lanes;
-    TileOf tile;
+ROWMAX_INLINE void add_next_chain(Tile<Vec, V, R>& tile, const typename Vec::Value*& panel, std::int64_t& k,
+                                  std::int64_t length) {
+    Tile<Vec, V, R> right;
+    unroll<0, R>([&](auto r) ROWMAX_FLATTEN { right.row[r] = tile.row[r]; });
+    run_chain(right, panel, k, length);
+    tile.each([&](auto r, auto v) ROWMAX_FLATTEN { tile.sum[r][v] = Vec::add(tile.sum[r][v], right.sum[r][v]); });
+}
+
+/// All products of the tile, chain by chain, or with `Paired` two by two.
+template <bool Paired, class Vec, int V, int R>
+ROWMAX_INLINE void multiply_rows(Tile<Vec, V, R>& tile, const FoldArgs<typename Vec::Value>& args,
+                                 const typename Vec::Value* panel, const std::byte*& ahead) {
     Waiting<Vec, V, R> waiting;
-    unroll<0, R>([&](auto r) ROWMAX_FLATTEN { tile.row[r] = args.rows[first + r]; });
     std::int64_t k = 0;
     std::int64_t left = args.dim;
     std::int64_t chain = 0;
@@ -220,10 +227,31 @@ inline void fold_tile(const FoldArgs<typename Vec::Value>& args, std::int64_t pa
         if (ahead != nullptr) ahead = fetch(ahead, args.ahead_lines);
         run_chain(tile, panel, k, left < args.run ? left : args.run);
         left -= args.run;
-        join_tree(tile, waiting, chain++, left <= 0);
+        int level = 0;
+        if constexpr (Paired) {
+            if (left > 0) {
+                if (ahead != nullptr) ahead = fetch(ahead, args.ahead_lines);
+                add_next_chain(tile, panel, k, left < args.run ? left : args.run);
+                left -= args.run;
+                ++chain;
+                level = 1;
+            }
+        }
+        join_tree(tile, waiting, chain++, left <= 0, level);
     } while (left > 0);
+}
+
+template <bool Paired, class Vec, int V, int R>
+inline void fold_tile(const FoldArgs<typename Vec::Value>& args, std::int64_t panel_number, std::int64_t first,
+                      const std::byte*& ahead) {
+    using TileOf = Tile<Vec, V, R>;
+    const auto* panel = args.panels + panel_number * (args.dim + Vec::more_rows) * TileOf::lanes;
+    TileOf tile;
+    unroll<0, R>([&](auto r) ROWMAX_FLATTEN { tile.row[r] = args.rows[first + r]; });
+    multiply_rows<Paired>(tile, args, panel, ahead);
     if constexpr (Vec::more_rows > 0) {
-        convert_sums(tile, [=](int v) ROWMAX_FLATTEN { return Vec::load(panel + v * Vec::lanes); });
+        const auto* bases = panel + args.dim * TileOf::lanes;
+        convert_sums(tile, [=](int v) ROWMAX_FLATTEN { return Vec::load(bases + v * Vec::lanes); });
     }
     if (args.scales != nullptr) {
         unroll<0, R>([&](auto r) ROWMAX_FLATTEN {
@@ -239,15 +267,16 @@ inline void fold_tile(const FoldArgs<typename Vec::Value>& args, std::int64_t pa
 }
 
 /// Every panel against every row: tiles of full height, then lower ones for what is left.
-template <class Vec, int V>
+template <class Vec, int V, bool Paired = false>
 inline void fold(const FoldArgs<typename Vec::Value>& args) {
-    constexpr int rows = tile_rows(Vec::registers);
+    constexpr int rows = Paired ? paired_rows(Vec::registers) : tile_rows(Vec::registers);
     constexpr int low = tail_rows(rows);
     const std::byte* ahead = args.ahead;
     for (std::int64_t panel = 0; panel < args.panel_count; ++panel) {
         std::int64_t first = 0;
-        for (; first + rows <= args.row_count; first += rows) fold_tile<Vec, V, rows>(args, panel, first, ahead);
-        for (; first < args.row_count; first += low) fold_tile<Vec, V, low>(args, panel, first, ahead);
+        for (; first + rows <= args.row_count; first += rows)
+            fold_tile<Paired, Vec, V, rows>(args, panel, first, ahead);
+        for (; first < args.row_count; first += low) fold_tile<Paired, Vec, V, low>(args, panel, first, ahead);
         ahead = nullptr;
     }
 }

@@ -44,10 +44,12 @@ struct FoldArgs {
 
 template <class Value>
 struct TypedOps {
-    std::int64_t lanes = 0;      ///< of one vector; a wide panel has two vectors, a narrow one has one
-    std::int64_t tile_rows = 0;  ///< document rows that one tile takes
-    std::int64_t few_lanes = 0;  ///< document rows that fold_few takes at a time
+    std::int64_t lanes = 0;        ///< of one vector; a wide panel has two vectors, a narrow one has one
+    std::int64_t tile_rows = 0;    ///< document rows that one tile takes
+    std::int64_t few_lanes = 0;    ///< document rows that fold_few takes at a time
+    std::int64_t paired_rows = 0;  ///< and fold_paired
     void (*fold_wide)(const FoldArgs<Value>&) = nullptr;
+    void (*fold_paired)(const FoldArgs<Value>&) = nullptr;  ///< fold_wide for short chains; null: none
     void (*fold_narrow)(const FoldArgs<Value>&) = nullptr;
     void (*fold_few)(const FoldArgs<Value>&) = nullptr;
     /// Sum of squares of a row, in an order that does not depend on the instruction set.
