@@ -2,6 +2,7 @@
 // the factor of each where there are any.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -54,6 +55,27 @@ class DocumentRows {
     void reserve(PreparedRows<Value>& memory, std::int64_t most_rows) const {
         if (widened_) memory.rows.reserve(most_rows * steps_);
         if (scaled_) memory.scales.reserve(RowBlock::most_rows);
+    }
+
+    /// Rows that only have to be widened, which can be done while others are multiplied.
+    [[nodiscard]] bool only_widened() const { return is_half(params_.dtype) && !scaled_; }
+
+    /// The work of prepare() for such a block, spread over `chains` chains of another.
+    RowsMeanwhile meanwhile(PreparedRows<Value>& memory, const RowBlock& block, std::int64_t chains) const {
+        RowsMeanwhile rows;
+        if constexpr (std::is_same_v<Value, float>) {
+            rows.widen = params_.dtype == DType::f16 ? ops_.widen_f16 : ops_.widen_bf16;
+            rows.rows = block.rows;
+            rows.to = memory.rows.data();
+            rows.dim = params_.dim;
+            rows.count = block.count;
+            rows.at_once = (block.count + chains - 1) / chains;
+            for (std::int64_t r = 0; r < block.count + row_padding; ++r) {
+                const std::int64_t from = std::min(r, block.count - 1);
+                memory.ready[r] = reinterpret_cast<const std::byte*>(rows.to + from * rows.dim);
+            }
+        }
+        return rows;
     }
 
     const std::byte* const* prepare(PreparedRows<Value>& memory, const RowBlock& block) const {

@@ -30,10 +30,11 @@ struct Workspace {
     Buffer<Value> best;
     Buffer<Index<Value>> index;
     SpreadMaxima<Value> spread;
-    PreparedRows<Value> documents;
+    PreparedRows<Value> documents[2];
+    int prepared = 0;  ///< which of them holds the block at hand
     Buffer<double> totals;
     Buffer<Value> similarity;
-    RowBlock blocks[2];
+    RowBlock blocks[3];
 };
 
 template <class Value>
@@ -171,19 +172,26 @@ class ScoreCall {
         Maxima<Value> maxima = reserve(work, shape);
         RowBlock* now = &work.blocks[0];
         RowBlock* next = &work.blocks[1];
-        bool more = blocks.next(*now);
-        while (more) {
-            more = blocks.next(*next);
+        RowBlock* third = &work.blocks[2];
+        int more = blocks.next(*now) ? (blocks.next(*next) ? 2 : 1) : 0;
+        bool ready = false;
+        while (more > 0) {
+            if (more > 1 && blocks.next(*third)) ++more;
             if (now->first) reset(work, maxima);
             if (now->count > 0) {
                 if (maxima.first_kept < 0) maxima.first_kept = now->tokens[0];
-                fold_block(work, *now, more && next->count > 0 ? next : nullptr, shape.tile_rows, maxima);
+                ready = fold_block(work, *now, ready, {more > 1 ? next : nullptr, more > 2 ? third : nullptr},
+                                   shape.tile_rows, maxima);
             }
             if (now->last) {
                 work.spread.gather(maxima, work.queries.panel_lanes());
                 deliver(now->item, maxima);
             }
-            std::swap(now, next);
+            --more;
+            RowBlock* free = now;
+            now = next;
+            next = third;
+            third = free;
         }
     }
 
@@ -210,7 +218,7 @@ class ScoreCall {
 
     Maxima<Value> reserve(Work& work, BlockShape shape) {
         const std::int64_t lanes = std::max<std::int64_t>(work.queries.lanes(), 1);
-        documents_.reserve(work.documents, shape.most_rows);
+        for (PreparedRows<Value>& rows : work.documents) documents_.reserve(rows, shape.most_rows);
         work.spread.reserve(work.queries.split().few, typed_.few_lanes, spread_tokens_);
         return {work.best.reserve(lanes), indexed_ ? work.index.reserve(lanes) : nullptr, -1};
     }
@@ -222,31 +230,57 @@ class ScoreCall {
         maxima.first_kept = -1;
     }
 
-    void fold_block(Work& work, const RowBlock& block, const RowBlock* next, std::int64_t tile_rows,
+    /// The blocks that come after the one at hand; null: none.
+    struct Coming {
+        const RowBlock* next;
+        const RowBlock* third;
+    };
+
+    /// `ready`: the block's rows were widened while the one before was multiplied. Returns that of the next.
+    bool fold_block(Work& work, const RowBlock& block, bool ready, Coming coming, std::int64_t tile_rows,
                     const Maxima<Value>& maxima) {
         FoldArgs<Value> args;
         args.dim = documents_.steps();
         args.run = documents_.chain();
-        args.rows = raw_halves(work.queries) ? block.rows : documents_.prepare(work.documents, block);
-        args.scales = documents_.scaled() ? work.documents.scales.data() : nullptr;
+        if (ready) work.prepared ^= 1;
+        PreparedRows<Value>& rows = work.documents[work.prepared];
+        args.rows = raw_halves(work.queries) ? block.rows : (ready ? rows.ready : documents_.prepare(rows, block));
+        args.scales = documents_.scaled() ? rows.scales.data() : nullptr;
         args.tokens = block.tokens;
         args.row_count = block.count;
-        if (next != nullptr) fetch_meanwhile(*next, tile_rows, args);
+        const std::int64_t tiles = (args.row_count + tile_rows - 1) / tile_rows;
+        const std::int64_t chains = tiles * ((args.dim + args.run - 1) / args.run);
+        RowsMeanwhile meanwhile;
+        const bool widens = widens_meanwhile(work.queries) && coming.next != nullptr && coming.next->count > 0;
+        if (widens) {
+            meanwhile = documents_.meanwhile(work.documents[work.prepared ^ 1], *coming.next, chains);
+            args.meanwhile = &meanwhile;
+        }
+        const RowBlock* wanted = widens_meanwhile(work.queries) ? coming.third : coming.next;
+        if (wanted != nullptr && wanted->count > 0) fetch_meanwhile(*wanted, chains, args);
         fold_panels(work.queries, args, maxima);
         if (work.queries.split().few > 0) fold_few(work, args);
+        for (; meanwhile.done < meanwhile.count; ++meanwhile.done) {
+            meanwhile.widen(meanwhile.rows[meanwhile.done], meanwhile.to + meanwhile.done * meanwhile.dim,
+                            meanwhile.dim);
+        }
+        return widens;
+    }
+
+    /// Wide panels do it.
+    bool widens_meanwhile(const QueryBlock<Value>& queries) const {
+        return documents_.only_widened() && queries.split().wide > 0;
     }
 
     /// Has the next block's memory fetched while this one is computed: in the order of addresses, which the memory
     /// system likes best; not where most of what lies between its first and last row is something else.
-    void fetch_meanwhile(const RowBlock& next, std::int64_t tile_rows, FoldArgs<Value>& args) const {
+    void fetch_meanwhile(const RowBlock& next, std::int64_t chains, FoldArgs<Value>& args) const {
         constexpr std::int64_t line = 64;
         const std::int64_t row_bytes = documents_.stored_bytes();
         const std::int64_t span = next.rows[next.count - 1] - next.rows[0] + row_bytes;
         if (span < row_bytes || span > 2 * next.count * row_bytes) return;
-        const std::int64_t tiles = (args.row_count + tile_rows - 1) / tile_rows;
-        const std::int64_t runs = tiles * ((args.dim + args.run - 1) / args.run);
         args.ahead = next.rows[0];
-        args.ahead_lines = ((span / line + runs) / runs + 3) / 4 * 4;
+        args.ahead_lines = ((span / line + chains) / chains + 3) / 4 * 4;
     }
 
     void fold_panels(const QueryBlock<Value>& queries, FoldArgs<Value>& args, const Maxima<Value>& maxima) const {

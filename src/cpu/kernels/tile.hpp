@@ -75,6 +75,16 @@ ROWMAX_INLINE const std::byte* fetch(const std::byte* ahead, std::int64_t lines)
     return ahead;
 }
 
+/// Widens some of the next block's rows. Between two chains: no sum is in a register that a call would have to save.
+ROWMAX_INLINE void widen_meanwhile(RowsMeanwhile* rows) {
+    if (rows == nullptr) return;
+    std::int64_t end = rows->done + rows->at_once;
+    if (end > rows->count) end = rows->count;
+    for (; rows->done < end; ++rows->done) {
+        rows->widen(rows->rows[rows->done], rows->to + rows->done * rows->dim, rows->dim);
+    }
+}
+
 /// `Steps` steps from k on.
 template <int Steps, bool First, class Vec, int V, int R>
 ROWMAX_INLINE void multiply_steps(Tile<Vec, V, R>& tile, const typename Vec::Value*& panel, std::int64_t& k) {
@@ -225,6 +235,7 @@ ROWMAX_INLINE void multiply_rows(Tile<Vec, V, R>& tile, const FoldArgs<typename 
     std::int64_t chain = 0;
     do {
         if (ahead != nullptr) ahead = fetch(ahead, args.ahead_lines);
+        if constexpr (!Paired) widen_meanwhile(args.meanwhile);
         run_chain(tile, panel, k, left < args.run ? left : args.run);
         left -= args.run;
         int level = 0;

@@ -22,6 +22,18 @@ using Index = typename IndexOf<Value>::type;
 /// No kernel takes more rows at a time; row lists are padded to a multiple of what it takes, by less than this.
 inline constexpr std::int64_t row_padding = 8;
 
+/// 16-bit rows of the block that comes next, which are widened while this one is multiplied: a few at the start of each
+/// chain, by units that multiplications leave idle.
+struct RowsMeanwhile {
+    void (*widen)(const std::byte* row, float* to, std::int64_t dim) = nullptr;
+    const std::byte* const* rows = nullptr;
+    float* to = nullptr;  ///< [count][dim]
+    std::int64_t dim = 0;
+    std::int64_t count = 0;
+    std::int64_t at_once = 0;
+    std::int64_t done = 0;
+};
+
 /// Document rows against packed query panels: best[lane] = max(best[lane], max over rows of <query lane, row>).
 /// For the kernel of few query rows, lanes are those of the document rows: its panels are [dim][rows of a turn], its
 /// maxima [query rows][few_lanes].
@@ -40,6 +52,7 @@ struct FoldArgs {
     Index<Value>* index = nullptr;           ///< token that gave `best`; null: not wanted
     const std::byte* ahead = nullptr;        ///< memory that the next call reads, fetched meanwhile; null: none
     std::int64_t ahead_lines = 0;            ///< cache lines of it that one run asks for, a multiple of 4
+    RowsMeanwhile* meanwhile = nullptr;      ///< null: none
 };
 
 template <class Value>
