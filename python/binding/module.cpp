@@ -16,6 +16,7 @@ namespace rowmax::python {
 
 void define_compressed(nb::module_& m);
 void define_corpus(nb::module_& m);
+void define_points(nb::module_& m);
 
 namespace {
 
@@ -123,6 +124,7 @@ NB_MODULE(_native, m) {
     define_kernels(m);
     define_compressed(m);
     define_corpus(m);
+    define_points(m);
     m.def("inverse_grid", &fill_inverse_grid);
     m.def("score_tensors", &score_tensors, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg() = false);
     m.def("gradient_tensors", &gradient_tensors);

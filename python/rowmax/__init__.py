@@ -10,6 +10,7 @@ from rowmax._explain import Explanation, VersionInfo, explain, explain_dispatch,
 from rowmax._grid import inverse_grid
 from rowmax._native import KernelInfo
 from rowmax._native import version as _version
+from rowmax._points import chamfer, nearest
 from rowmax._quantized import maxsim_fp8, maxsim_int8, quantize_fp8, quantize_int8
 from rowmax._residual import maxsim_residual, maxsim_residual_varlen, plaid_approx_score, unpack_residual
 from rowmax._scoring import maxsim, maxsim_pairs, maxsim_varlen, score_pairs_packed, score_ranges
@@ -24,6 +25,7 @@ __all__ = [
     "KernelInfo",
     "VersionInfo",
     "__version__",
+    "chamfer",
     "explain",
     "explain_dispatch",
     "inverse_grid",
@@ -37,6 +39,7 @@ __all__ = [
     "maxsim_residual",
     "maxsim_residual_varlen",
     "maxsim_varlen",
+    "nearest",
     "plaid_approx_score",
     "quantize_fp8",
     "quantize_int8",

@@ -48,6 +48,10 @@ class Framework(ABC):
         """The result of the library's own operator of this name, where it traces the call; else None."""
         return None
 
+    def recorder(self, *arrays: Any) -> Any:
+        """Of functions on points: the module that records them, where the library traces or differentiates; else None."""
+        return None
+
     def casts(self, array: Any) -> bool:
         """Whether scores are computed in another type than the array's."""
         return False

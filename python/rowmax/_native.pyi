@@ -71,6 +71,18 @@ def unpack_residual(bytes: Any, nbits: int, little: bool, values: Any, /) -> Non
 def plaid_approx_score(
     centroid_scores: Any, codes: Any, doc_lengths: Any, scores: Any, validate: bool, threads: int, bits_are_bfloat16: bool, /
 ) -> None: ...
+def nearest(P: Any, R: Any, extras: dict[str, Any], k: int, distance: Any, index: Any, /) -> None: ...
+def nearest_backward(
+    P: Any, R: Any, extras: dict[str, Any], k: int, index: Any, grad_distance: Any, grad_p: Any, grad_r: Any, /
+) -> None: ...
+def chamfer(
+    P: Any, R: Any, extras: dict[str, Any], mean: bool, one_sided: bool, value: Any, distance_p: Any, distance_r: Any,
+    index_p: Any, index_r: Any, /
+) -> None: ...
+def chamfer_backward(
+    P: Any, R: Any, extras: dict[str, Any], mean: bool, index_p: Any, index_r: Any, grad_value: Any,
+    grad_distance_p: Any, grad_distance_r: Any, grad_p: Any, grad_r: Any, /
+) -> None: ...
 def score_tensors(
     Q: Any, D: Any, pairing: str, extras: dict[str, Any], return_index: bool, saved: bool = False, /
 ) -> Any:

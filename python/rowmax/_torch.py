@@ -52,6 +52,14 @@ class TorchFramework(Framework):
 
         return _torch_ops.call(name, *arguments)
 
+    def recorder(self, *arrays: Any) -> Any:
+        if not _needs_dispatcher(*arrays) and not (torch.is_grad_enabled() and any(a.requires_grad for a in arrays)):
+            _refuse_tangents(*arrays)
+            return None
+        from rowmax import _torch_points
+
+        return _torch_points
+
     def casts(self, array: Any) -> bool:
         return is_autocast_enabled(array.device.type)
 
