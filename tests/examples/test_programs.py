@@ -1,5 +1,6 @@
 """The example programs: C and C++ are built against an installed rowmax, as a user would, and run."""
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -59,3 +60,15 @@ def test_python_trains():
     pytest.importorskip("torch")
     losses = [float(loss) for loss in re.findall(r"loss ([0-9.]+)", run(sys.executable, EXAMPLES / "python" / "train.py"))]
     assert losses[-1] < 0.5 * losses[0]
+
+
+def test_python_fits_points(tmp_path):
+    pytest.importorskip("rowmax")
+    pytest.importorskip("torch")
+    command = [sys.executable, EXAMPLES / "python" / "fit_points.py", "--points", "300", "--steps", "40"]
+    picture = tmp_path / "fit.png"
+    if importlib.util.find_spec("matplotlib") is not None:
+        command += ["-o", picture]
+    losses = [float(loss) for loss in re.findall(r"distance ([0-9.]+)", run(*command))]
+    assert losses[-1] < 0.3 * losses[0]
+    assert picture.exists() == ("-o" in command)
