@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import gpu_section
+import nearest_section
 import results
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -192,6 +193,7 @@ def document() -> str:
     parts += [compressed_section(path) for path in newest_files("compressed")]
     for path in newest_files("cpu"):
         parts += [device_section(path), plots_section(path)]
+    parts += [nearest_section.section(path, table) for path in newest_files("nearest")]
     parts += gpu_section.document(newest_files, table)
     return "\n".join(part + "\n" for part in parts)
 
