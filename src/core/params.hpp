@@ -153,11 +153,12 @@ struct Outputs {
 /// Inputs and results of the backward pass. Gradients are contiguous, in the tokens' type, one row per
 /// token row of the storage; null when not wanted.
 struct Gradients {
-    const std::int32_t* index = nullptr;  ///< [pairs, q.max_length]
+    const std::int32_t* index = nullptr;  ///< [pairs, q.max_length], or [.., fan]
     const void* scores = nullptr;         ///< [pairs], double for f64 tokens, else float
     void* q = nullptr;
     void* d = nullptr;
-    bool narrow = false;  ///< index has elements of 16 bits
+    bool narrow = false;   ///< index has elements of 16 bits
+    std::int64_t fan = 1;  ///< tokens that each query token chose; more than 1 on the CPU only
 };
 
 namespace detail {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "core/params.hpp"
+#include "core/selection.hpp"
 
 namespace rowmax::core {
 
@@ -24,6 +25,7 @@ struct Kernel {
     std::size_t (*workspace)(const Params&, const Outputs&) = nullptr;
     /// The same of `backward`.
     std::size_t (*backward_workspace)(const Params&, const Gradients&) = nullptr;
+    const SelectionKernels* selection = nullptr;  ///< null: the row has none
 };
 
 std::span<const Kernel> cpu_kernels();

@@ -55,10 +55,11 @@ struct QuerySplit {
     std::int64_t few = 0;     ///< rows
 };
 
-constexpr QuerySplit split_queries(std::int64_t rows, std::int64_t lanes) {
+/// `few` false: there is no kernel of few rows.
+constexpr QuerySplit split_queries(std::int64_t rows, std::int64_t lanes, bool few = true) {
     const std::int64_t wide = rows / (2 * lanes);
     const std::int64_t left = rows % (2 * lanes);
-    if (left <= most_few_rows(lanes)) return {wide, 0, left};
+    if (left == 0 || (few && left <= most_few_rows(lanes))) return {wide, 0, left};
     return left <= lanes ? QuerySplit{wide, 1, 0} : QuerySplit{wide + 1, 0, 0};
 }
 
@@ -79,6 +80,10 @@ constexpr std::int64_t block_rows(std::int64_t dim, std::int64_t value_bytes, st
     return (tiles < 1 ? 1 : (tiles > most_tiles ? most_tiles : tiles)) * rows_of_tile;
 }
 
+/// Document rows whose similarities are held at once where more than their maximum is wanted: whole tiles of every
+/// instruction set, so that sums over a block are the same sums everywhere.
+inline constexpr std::int64_t select_block_rows = 48;
+
 /// Query rows packed at once: they stay in L2 while documents stream past. A multiple of 16, the tokens of a group of
 /// the score's sum.
 constexpr std::int64_t query_rows(std::int64_t dim, std::int64_t value_bytes, std::int64_t lanes_of_panel) {
@@ -94,5 +99,21 @@ inline constexpr double multiplications_per_thread = 2e6;
 inline constexpr std::int64_t tasks_per_thread = 8;
 /// Tokens of the smallest part of a document that is cut.
 inline constexpr std::int64_t least_part = 512;
+
+/// Sources of a gradient row, or of a destination of scatter_sum, that are added up in order before their sum joins the
+/// others: the same everywhere, or sums would differ.
+inline constexpr std::int64_t sources_per_run = 256;
+
+/// Additions of scatter_sum (each row counts as a few more, for looking it up) that are worth waking a thread for.
+inline constexpr double additions_per_thread = 2e5;
+
+/// Whether scatter_sum adds rows where they belong as they come, rather than sort them first: where the sums stay in L2
+/// from source to source, or where a sort would move more memory than the rows.
+constexpr bool scatter_directly(std::int64_t sources, std::int64_t destinations, std::int64_t channels,
+                                std::int64_t sum_bytes) {
+    constexpr std::int64_t l2 = 1024 * 1024;
+    const bool small = channels == 0 || destinations <= l2 / (channels * sum_bytes);
+    return small || sources < destinations / 4;
+}
 
 }  // namespace rowmax::cpu

@@ -27,6 +27,19 @@ TEST(Tuning, AccumulatorsFitTheRegisters) {
     EXPECT_EQ(tile_rows(32), 8);
 }
 
+TEST(Tuning, BlocksOfSimilaritiesAreWholeTilesEverywhere) {
+    for (const int registers : {16, 32}) EXPECT_EQ(select_block_rows % tile_rows(registers), 0);
+    EXPECT_LE(select_block_rows, most_block_rows);
+    for (std::int64_t rows = 0; rows < 100; ++rows) EXPECT_EQ(split_queries(rows, 8, false).few, 0);
+}
+
+TEST(Tuning, SumsThatFitTheCacheAreAddedDirectly) {
+    EXPECT_TRUE(scatter_directly(1000000, 1000, 64, 4));
+    EXPECT_TRUE(scatter_directly(0, 10, 0, 4));
+    EXPECT_FALSE(scatter_directly(1000000, 1000000, 64, 4));
+    EXPECT_TRUE(scatter_directly(1000, 1000000, 64, 4)) << "a sort would look at every destination";
+}
+
 TEST(Tuning, QueryRowsAreSplitWithoutLossAndWithOneStepAPanel) {
     for (const std::int64_t lanes : {2, 4, 8, 16}) {
         for (std::int64_t rows = 0; rows < 6 * lanes; ++rows) {

@@ -1,4 +1,4 @@
-// Both gradients are the same sum: over sources (pair p, query position s) whose token won, of
+// Both gradients are the same sum: over sources (pair p, query position s, one of its tokens that won), of
 //
 //     queries     grad[row of s in the query]            += g[p] * document row index[p, s]
 //     documents   grad[row index[p, s] of the document]  += g[p] * query row s
@@ -24,8 +24,6 @@
 namespace rowmax::cpu {
 
 namespace {
-
-constexpr std::int64_t sources_per_run = 256;
 
 enum class Side { queries, documents };
 
@@ -64,6 +62,7 @@ class SideGradient {
           dtype_(core::query_dtype(params)),
           residuals_(params),
           regions_(own_),
+          sources_(params.q.max_length * gradients.fan),
           row_bytes_(params.dim * static_cast<std::int64_t>(size_of(dtype_))) {}
 
     void run(int threads) {
@@ -108,9 +107,9 @@ class SideGradient {
 
     [[nodiscard]] Source source(std::int64_t first_pair, std::int64_t number) const {
         Source s;
-        s.pair = pairs_[static_cast<std::size_t>(first_pair + number / params_.q.max_length)];
-        s.position = number % params_.q.max_length;
-        s.token = gradients_.index[s.pair * params_.q.max_length + s.position];
+        s.pair = pairs_[static_cast<std::size_t>(first_pair + number / sources_)];
+        s.position = number % sources_ / gradients_.fan;
+        s.token = gradients_.index[s.pair * sources_ + number % sources_];
         s.query = params_.q.at(params_.pairs.query(s.pair));
         s.document = params_.d.at(params_.pairs.document(s.pair));
         return s;
@@ -126,7 +125,7 @@ class SideGradient {
         const RowRange rows = regions_.rows(region);
         const std::int64_t first = first_pair_[static_cast<std::size_t>(region)];
         const std::int64_t pairs = first_pair_[static_cast<std::size_t>(region + 1)] - first;
-        const std::int64_t count = pairs * params_.q.max_length;
+        const std::int64_t count = pairs * sources_;
         std::vector<std::int64_t> starts(static_cast<std::size_t>(rows.end - rows.begin + 1));
         std::vector<std::int64_t> sources(static_cast<std::size_t>(count));
         counting_sort(
@@ -230,6 +229,7 @@ class SideGradient {
     DType dtype_;  ///< of what is differentiated
     ResidualRows residuals_;
     Regions regions_;
+    std::int64_t sources_;  ///< of a pair
     std::int64_t row_bytes_;
     std::vector<std::int64_t> first_pair_;  ///< pairs of every region: pairs_[first_pair_[r]] .., ascending
     std::vector<std::int64_t> pairs_;
@@ -238,7 +238,7 @@ class SideGradient {
 template <class Value>
 void run_sides(const TileOps& ops, const core::Params& params, const core::Gradients& gradients) {
     const double work = static_cast<double>(params.pairs.count) * static_cast<double>(params.q.max_length) *
-                        static_cast<double>(params.dim);
+                        static_cast<double>(gradients.fan) * static_cast<double>(params.dim);
     const double worth = work / multiplications_per_thread;
     const int allowed = core::thread_count(params.threads);
     const int threads = worth < 2 ? 1 : static_cast<int>(std::min<double>(allowed, worth));

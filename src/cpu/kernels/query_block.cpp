@@ -43,10 +43,10 @@ void QueryBlock<Value>::add(const core::Params& params, std::int64_t query, std:
 }
 
 template <class Value>
-void QueryBlock<Value>::pack(const TileOps& ops, const core::Params& params) {
+void QueryBlock<Value>::pack(const TileOps& ops, const core::Params& params, bool few) {
     const std::int64_t vector = fold_ops<Value>(ops, params).lanes;
     const std::int64_t height = panel_height(ops, params);
-    split_ = split_queries(rows(), vector);
+    split_ = split_queries(rows(), vector, few);
     panel_lanes_ = (2 * split_.wide + split_.narrow) * vector;
     scaled_ = params.normalize || has_scales(params);
     if (scaled_) scales_.reserve(lanes());

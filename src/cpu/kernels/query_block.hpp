@@ -33,8 +33,8 @@ class QueryBlock {
     /// Takes queries [first, last), or positions [begin, end) of the query `first`.
     void gather_queries(const core::Params& params, std::int64_t first, std::int64_t last);
     void gather_slice(const core::Params& params, std::int64_t query, std::int64_t begin, std::int64_t end);
-    /// Packs what was gathered, with the factor of each row where there are any.
-    void pack(const TileOps& ops, const core::Params& params);
+    /// Packs what was gathered, with the factor of each row where there are any. `few` false: in panels only.
+    void pack(const TileOps& ops, const core::Params& params, bool few = true);
 
     [[nodiscard]] const std::vector<Piece>& pieces() const { return pieces_; }
     [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(rows_.size()); }

@@ -1,0 +1,47 @@
+#include "cpu/kernels/row_sum_table.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "cpu/prim/features.hpp"
+
+namespace rowmax::cpu {
+
+extern const RowSumOps scalar_row_sums;
+#if defined(__x86_64__)
+extern const RowSumOps avx2_row_sums;
+extern const RowSumOps avx512_row_sums;
+#endif
+
+namespace {
+
+std::string nothing_missing() {
+    return {};
+}
+
+constexpr RowSumRow rows[] = {
+#if defined(__x86_64__)
+    {"cpu.avx512", &missing_avx512, &avx512_row_sums},
+    {"cpu.avx2", &missing_avx2, &avx2_row_sums},
+#endif
+    {"cpu.scalar", &nothing_missing, &scalar_row_sums},
+};
+
+}  // namespace
+
+std::span<const RowSumRow> row_sum_rows() {
+    return rows;
+}
+
+const RowSumOps& row_sum_ops() {
+    const char* set = std::getenv("ROWMAX_KERNEL");
+    const std::string_view forced = set == nullptr ? "" : set;
+    const auto usable = [](const RowSumRow& row) { return row.missing_features().empty(); };
+    const auto named = [&](const RowSumRow& row) { return !forced.empty() && forced.starts_with(row.name); };
+    for (const RowSumRow& row : rows) {
+        if (named(row) && usable(row)) return *row.ops;
+    }
+    return *std::ranges::find_if(rows, usable)->ops;
+}
+
+}  // namespace rowmax::cpu
