@@ -17,6 +17,8 @@ namespace rowmax::python {
 void define_compressed(nb::module_& m);
 void define_corpus(nb::module_& m);
 void define_points(nb::module_& m);
+void define_selection(nb::module_& m);
+void define_selection_methods(nb::class_<Request>& request);
 
 namespace {
 
@@ -44,17 +46,6 @@ void translate(const std::exception_ptr& error, void*) {
     }
 }
 
-void fill_inverse_grid(nb::handle index, std::int64_t destinations, nb::handle row_ptr, nb::handle source,
-                       bool validate) {
-    Array in;
-    Array out[2];
-    in.read({index, "index", Role::integers});
-    out[0].read({row_ptr, "row_ptr", Role::result});
-    out[1].read({source, "source", Role::result});
-    nb::gil_scoped_release unlocked;
-    inverse_grid(in.view, destinations, out[0].view, out[1].view, validate);
-}
-
 // The shortest way for torch, whose calls are timed in microseconds: no request in Python, results made here.
 nb::object score_tensors(nb::handle q, nb::handle d, std::string_view pairing, const nb::dict& extras,
                          bool return_index, bool saved) {
@@ -79,7 +70,8 @@ void wait(int ordinal, std::uintptr_t stream) {
 }
 
 void define_request(nb::module_& m) {
-    nb::class_<Request>(m, "Request")
+    nb::class_<Request> request(m, "Request");
+    request
         .def(nb::init<nb::handle, nb::handle, std::string_view, const nb::dict&, std::uintptr_t, nb::handle>(),
              nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg() = 0, nb::arg().none() = nb::none())
         .def("result", &Request::result)
@@ -91,6 +83,7 @@ void define_request(nb::module_& m) {
         .def("topk", &Request::topk)
         .def("search", &Request::search)
         .def("explain_dispatch", &Request::explain_dispatch);
+    define_selection_methods(request);
 }
 
 std::string text_of(const KernelInfo& kernel) {
@@ -125,7 +118,7 @@ NB_MODULE(_native, m) {
     define_compressed(m);
     define_corpus(m);
     define_points(m);
-    m.def("inverse_grid", &fill_inverse_grid);
+    define_selection(m);
     m.def("score_tensors", &score_tensors, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg() = false);
     m.def("gradient_tensors", &gradient_tensors);
     m.def("score_into", &score_into, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());

@@ -32,6 +32,17 @@ class Request {
     /// Tensors only: new gradients of Q and D, None where not wanted.
     [[nodiscard]] nb::tuple gradients(nb::handle index, nb::handle grad_scores, bool for_q, bool for_d) const;
 
+    // rowmax/selection.hpp; what may be absent is None.
+    void topk_tokens(std::int64_t k, bool mean, nb::handle scores, nb::handle index) const;
+    void topk_tokens_backward(std::int64_t k, bool mean, nb::handle index, nb::handle grad_scores, nb::handle grad_q,
+                              nb::handle grad_d) const;
+    void smooth(double temperature, nb::handle scores, nb::handle tokens) const;
+    void smooth_backward(double temperature, nb::handle tokens, nb::handle grad_scores, nb::handle grad_q,
+                         nb::handle grad_d) const;
+    void prefixes(const std::vector<std::int64_t>& dims, nb::handle scores, nb::handle index) const;
+    void xtr(std::int64_t k, bool impute, nb::handle scores, nb::handle index, nb::handle last_document,
+             nb::handle last_token) const;
+
     /// [Nq, k cut to Nd]
     [[nodiscard]] nb::tuple topk_shape(std::int64_t k) const;
     void topk(std::int64_t k, std::int64_t chunk, nb::handle scores, nb::handle index) const;

@@ -13,6 +13,7 @@ import numpy as np
 
 from rowmax._native import KernelInfo, Request
 from rowmax._native import inverse_grid as invert
+from rowmax._native import scatter_sum as sum_sources
 
 NUMBERS = (
     "q_mask", "d_mask", "cu_seqlens_q", "cu_seqlens_d", "offsets", "lengths", "pair_q", "pair_d", "q_scale", "d_scale", "codes",
@@ -27,6 +28,8 @@ class Framework(ABC):
     """One array library. Subclasses say how to allocate; torch also differentiates."""
 
     name: str
+    xp: Any = np
+    """The functions of the library, as far as they go by the names of numpy's."""
 
     @abstractmethod
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
@@ -157,6 +160,56 @@ class Framework(ABC):
         invert(index, n, row_ptr, source, validate)
         return (self.finished(row_ptr), self.finished(source)) if out is None else (row_ptr, source)
 
+    def scatter_sum(
+        self, index: Any, values: Any, n: int, grid: tuple[Any, Any], validate: bool, threads: int, bits: bool,
+        out: Any = None,
+    ) -> Any:  # fmt: skip
+        """Sums [..., n] or [..., n, C] of values of at most four dimensions; `bits`: uint16 that is bfloat16."""
+        array, _ = self.split_out(out, False)
+        if array is None:
+            shape = (*values.shape[: index.ndim - 1], n, *values.shape[index.ndim :])
+            array, filled = self.result(shape, values)
+        else:
+            filled = array.view("uint16") if getattr(array.dtype, "name", "") == "bfloat16" else array
+        half = bits or filled is not array
+        sum_sources(index, self.detached(values), n, *grid, validate, threads, half, filled)
+        return self.finished(array) if out is None else out
+
+    def result(self, shape: tuple[int, ...], like: Any) -> tuple[Any, Any]:
+        """A new array of the type of `like`, and the same memory as the native module fills it."""
+        array = self.empty(shape, str(like.dtype).rpartition(".")[2], like)
+        return array, array
+
+    def select(
+        self, kind: str, Q: Any, D: Any, pairing: str, extras: Extras, parameters: tuple[Any, ...],
+        second: bool = False, out: Any = None,
+    ) -> Any:  # fmt: skip
+        """What the request's method `kind` gives: scores, and where wanted its second result."""
+        request = self.request(Q, D, pairing, extras)
+        shapes = selection_shapes(kind, parameters, *request.result())
+        results = self.split_out(out, second)
+        if out is None:
+            results = tuple(self.empty(shape, dtype, Q) for shape, dtype in shapes[: 1 + second])
+        getattr(request, kind)(*parameters, *(result for result in results if result is not None))
+        if out is not None:
+            return out
+        finished = tuple(self.finished(result) for result in results)
+        return finished if second else finished[0]
+
+    def rows(self, index: Any, table: Any) -> Any:
+        """table[..., index, :]: [..., n(, C)] by [..., S] -> [..., S(, C)]; zeros where the index is out of range."""
+        return _rows(self.xp, index, table)
+
+    def cast(self, array: Any, dtype: str) -> Any:
+        """The same numbers in another type."""
+        return array if array.dtype == dtype else array.astype(dtype)
+
+    def largest(self, array: Any, k: int) -> tuple[Any, Any]:
+        """The k largest of every row, best first: NaN before numbers, the first among equals; (index int64, values)."""
+        nan = self.xp.isnan(array)
+        ranks = self.xp.lexsort((-self.xp.where(nan, 0, array), ~nan), axis=-1)[..., :k]
+        return self.cast(ranks, "int64"), self.xp.take_along_axis(array, ranks, -1)
+
     def explain_dispatch(self, Q: Any, D: Any, pairing: str, extras: Extras) -> list[KernelInfo]:
         """Which kernel would score this."""
         return self.request(Q, D, pairing, extras).explain_dispatch()
@@ -180,6 +233,9 @@ class NumpyFramework(Framework):
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         return np.empty(shape, dtype)
 
+    def result(self, shape: tuple[int, ...], like: Any) -> tuple[Any, Any]:
+        return bfloat16_result(shape, like) or super().result(shape, like)
+
     def as_float8(self, array: Any) -> Any:
         try:
             import ml_dtypes
@@ -190,6 +246,37 @@ class NumpyFramework(Framework):
 
 NUMPY = NumpyFramework()
 _known: dict[type, Framework] = {np.ndarray: NUMPY}
+
+
+def selection_shapes(
+    kind: str, parameters: tuple[Any, ...], scores: tuple[int, ...], tokens: tuple[int, ...], dtype: str
+) -> list[tuple[tuple[int, ...], str]]:
+    """Shapes and types of the results of a request's method; `scores` and `tokens`: those of plain MaxSim."""
+    if kind == "topk_tokens":
+        return [(scores, dtype), ((*tokens, parameters[0]), "int32")]
+    if kind == "prefixes":
+        count = len(parameters[0])
+        return [((count, *scores), dtype), ((count, *tokens), "int32")]
+    return [(scores, dtype), (tokens, dtype if kind == "smooth" else "int32")]
+
+
+def bfloat16_result(shape: tuple[int, ...], like: Any) -> tuple[Any, Any] | None:
+    """A numpy array of ml_dtypes' bfloat16, which cannot be exported, and its bits, which can; None for other types."""
+    if like.dtype.name != "bfloat16":
+        return None
+    bits = np.empty(shape, np.uint16)
+    return bits.view(like.dtype), bits
+
+
+def _rows(xp: Any, index: Any, table: Any) -> Any:
+    axis = index.ndim - 1
+    n = table.shape[axis]
+    channels = tuple(range(index.ndim, table.ndim))
+    inside = xp.expand_dims((index >= 0) & (index < n), channels)
+    if n == 0:
+        return xp.zeros((*index.shape, *table.shape[index.ndim :]), table.dtype)
+    chosen = xp.take_along_axis(table, xp.expand_dims(xp.clip(index, 0, n - 1), channels), axis)
+    return xp.where(inside, chosen, xp.zeros((), table.dtype))
 
 
 def framework_of(array: Any, name: str) -> Framework:

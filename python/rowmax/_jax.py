@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from rowmax import _native
-from rowmax._frameworks import NUMBERS, Extras, Framework
+from rowmax._frameworks import NUMBERS, Extras, Framework, bfloat16_result
 
 # Whose number for DLPack, on which JAX makes it wait for arrays that are not computed yet, is 1.
 _DEFAULT_STREAM = 0
@@ -24,6 +24,7 @@ _enable_x64 = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental
 
 class JaxFramework(Framework):
     name = "jax"
+    xp = jax.numpy
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         device = _cuda_device(like)
@@ -35,7 +36,16 @@ class JaxFramework(Framework):
     def finished(self, array: Any) -> Any:
         if not isinstance(array, np.ndarray):
             _native.wait(array.__dlpack_device__()[1], _DEFAULT_STREAM)
+        if array.dtype.name == "bfloat16":  # which numpy does not export
+            return jax.numpy.asarray(array)
         return jax.dlpack.from_dlpack(array)
+
+    def result(self, shape: tuple[int, ...], like: Any) -> tuple[Any, Any]:
+        return bfloat16_result(shape, like) or super().result(shape, like)
+
+    def cast(self, array: Any, dtype: str) -> Any:
+        with _enable_x64(True):
+            return array.astype(dtype)
 
     def as_float8(self, array: Any) -> Any:
         return array.view(jax.numpy.float8_e4m3fn)

@@ -30,6 +30,7 @@ _native_tensors = _exchange is not None and _native.use_torch(Tensor, _exchange,
 
 class TorchFramework(Framework):
     name = "torch"
+    xp = torch
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         # Not on the default device. Separate sizes are parsed in half the time of a tuple.
@@ -204,6 +205,48 @@ class TorchFramework(Framework):
 
         return _torch_ops.inverse_grid(index, n, validate, out)
 
+    def scatter_sum(
+        self, index: Any, values: Any, n: int, grid: tuple[Any, Any], validate: bool, threads: int, bits: bool,
+        out: Any = None,
+    ) -> Any:  # fmt: skip
+        if bits:
+            numbers = None if out is None else out.view(torch.bfloat16)
+            sums = self.scatter_sum(index, values.view(torch.bfloat16), n, grid, validate, threads, False, numbers)
+            return sums.view(torch.uint16) if out is None else out
+        if out is not None and values.requires_grad and torch.is_grad_enabled():
+            raise ValueError("out cannot be given when values requires grad")
+        if _is_eager(values) and not _needs_dispatcher(index, values):
+            return super().scatter_sum(index, values, n, grid, validate, threads, False, out)
+        from rowmax import _torch_ops
+
+        return _torch_ops.scatter_sum(index, values, n, grid, validate, threads, out)
+
+    def cast(self, array: Any, dtype: str) -> Any:
+        return array.to(_DTYPES[dtype])
+
+    def largest(self, array: Any, k: int) -> tuple[Any, Any]:
+        index = torch.sort(array, dim=-1, descending=True, stable=True).indices[..., :k]
+        return index, torch.take_along_dim(array, index, -1)
+
+    def select(
+        self, kind: str, Q: Any, D: Any, pairing: str, extras: Extras, parameters: tuple[Any, ...],
+        second: bool = False, out: Any = None,
+    ) -> Any:  # fmt: skip
+        Q, D = _as_computed(Q, D, extras)
+        differentiable = _differentiable(Q, D, out)
+        _refuse_tangents(Q, D)
+        if not differentiable and not _needs_dispatcher(Q, D):
+            return super().select(kind, Q, D, pairing, extras, parameters, second, out)
+        from rowmax import _torch_ops, _torch_selection
+
+        results = _torch_selection.call(kind, Q, D, pairing, extras, parameters, second or differentiable)
+        return _torch_ops.deliver(results[0], results[1], second, out)
+
+    def rows(self, index: Any, table: Any) -> Any:
+        from rowmax import _torch_ops
+
+        return _torch_ops.rows(index, table)
+
     def explain_dispatch(self, Q: Any, D: Any, pairing: str, extras: Extras) -> list[_native.KernelInfo]:
         return super().explain_dispatch(*_as_computed(Q, D, extras), pairing, extras)
 
@@ -313,6 +356,11 @@ def _read_as(tensor: Tensor, name: str, dtype: str) -> Tensor:
 def _autocast(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     casts = tensor.is_floating_point() and tensor.dtype is not torch.float64
     return tensor.to(dtype) if casts else tensor
+
+
+def _is_eager(tensor: Tensor) -> bool:
+    """Whether autograd has no part in what is done with the tensor."""
+    return not (tensor.requires_grad and torch.is_grad_enabled()) and forward_ad._current_level < 0
 
 
 def _needs_dispatcher(*tensors: Tensor) -> bool:

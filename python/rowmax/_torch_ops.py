@@ -5,6 +5,8 @@
     rowmax::topk            the k best documents of every query
     rowmax::explain         the winning tokens and their similarities
     rowmax::inverse_grid    the sources of every destination
+    rowmax::scatter_sum     sums of the rows that name the same destination
+    rowmax::gather_rows     the rows that an index names, which is its gradient, as it is the gradient of this
     rowmax::quantize_int8, quantize_fp8, sign_bits, unpack_residual, plaid_approx_score: what these functions give
 
 Eager calls on plain tensors take the shorter way of _torch.py; both end in the same native call. The operators take
@@ -76,6 +78,17 @@ def inverse_grid(index: Tensor, n: int, validate: bool, out: Any) -> tuple[Tenso
     return deliver(row_ptr, source, True, out)  # type: ignore[no-any-return]
 
 
+def scatter_sum(
+    index: Tensor, values: Tensor, n: int, grid: tuple[Any, Any], validate: bool, threads: int, out: Any
+) -> Tensor:
+    sums = torch.ops.rowmax.scatter_sum(index, values, n, *grid, validate, threads)
+    return deliver(sums, sums, False, out)  # type: ignore[no-any-return]
+
+
+def rows(index: Tensor, table: Tensor) -> Tensor:
+    return torch.ops.rowmax.gather_rows(index, table)  # type: ignore[no-any-return]
+
+
 def call(name: str, *arguments: Any) -> Any:
     """An operator without a gradient; what it takes for a tensor may still be a list or an array."""
     given = (a.detach() if isinstance(a, Tensor) else a for a in arguments)
@@ -123,6 +136,23 @@ def _explain(Q: Tensor, D: Tensor, pairing: str, *arguments: Any) -> tuple[Tenso
 
 def _grid(index: Tensor, n: int, validate: bool) -> tuple[Tensor, Tensor]:
     return Framework.inverse_grid(TORCH, index, n, validate)
+
+
+def _sum_sources(index: Tensor, values: Tensor, n: int, *rest: Any) -> Tensor:
+    row_ptr, source, validate, threads = rest
+    return Framework.scatter_sum(TORCH, index, values, n, (row_ptr, source), validate, threads, False)  # type: ignore[no-any-return]
+
+
+def _gather_rows(index: Tensor, table: Tensor) -> Tensor:
+    axis = index.ndim - 1
+    n, channels = table.shape[axis], table.shape[index.ndim :]
+    inside = (index >= 0) & (index < n)
+    if n == 0 or index.numel() == 0:
+        return table.new_zeros((*index.shape, *channels))
+    safe = torch.where(inside, index, 0).long().reshape(-1, index.shape[axis])
+    safe = safe + n * torch.arange(len(safe), device=index.device)[:, None]
+    chosen = table.reshape(-1, *channels).index_select(0, safe.flatten()).reshape(*index.shape, *channels)
+    return chosen.masked_fill_(~inside.reshape(*index.shape, *[1] * len(channels)), 0)
 
 
 def _dtype(bits_are_bfloat16: bool) -> str | None:
@@ -236,6 +266,37 @@ def _grid_fake(index: Tensor, n: int, validate: bool) -> tuple[Tensor, Tensor]:
     return index.new_empty(shape, dtype=torch.int64), index.new_empty(index.shape, dtype=torch.int64)
 
 
+def _sum_fake(index: Tensor, values: Tensor, n: int, *_: Any) -> Tensor:
+    return values.new_empty([*values.shape[: index.ndim - 1], n, *values.shape[index.ndim :]])
+
+
+def _rows_fake(index: Tensor, table: Tensor) -> Tensor:
+    return table.new_empty([*index.shape, *table.shape[index.ndim :]])
+
+
+# The gradients of scatter_sum and gather_rows, which are each other.
+
+
+def _save_sum(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(inputs[0])
+
+
+def _differentiate_sum(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    (index,) = ctx.saved_tensors
+    return None, torch.ops.rowmax.gather_rows(index, grad), None, None, None, None, None
+
+
+def _save_rows(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    index, table = inputs
+    ctx.save_for_backward(index)
+    ctx.destinations = table.shape[index.ndim - 1]
+
+
+def _differentiate_rows(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    (index,) = ctx.saved_tensors
+    return None, torch.ops.rowmax.scatter_sum(index, grad, ctx.destinations, None, None, False, 0)
+
+
 # The gradient of score.
 
 
@@ -280,6 +341,13 @@ _register(
     _grid,
     _grid_fake,
 )
+_register(
+    "scatter_sum",
+    "(Tensor index, Tensor values, SymInt num_destinations, Tensor? row_ptr, Tensor? source, bool validate, int threads) -> Tensor",
+    _sum_sources,
+    _sum_fake,
+)
+_register("gather_rows", "(Tensor index, Tensor table) -> Tensor", _gather_rows, _rows_fake)
 _register("quantize_int8", "(Tensor X, bool by_document, int threads, bool bits) -> (Tensor, Tensor)", _int8, _int8_fake)
 _register("quantize_fp8", "(Tensor X, bool per_tensor, int threads, bool bits) -> (Tensor, Tensor)", _fp8, _fp8_fake)
 _register("sign_bits", "(Tensor X, bool big, int threads, bool bits) -> Tensor", _sign_bits, _sign_bits_fake)
@@ -292,3 +360,5 @@ _register(
 )
 torch.library.register_autograd("rowmax::score", _differentiate, setup_context=_save)
 torch.library.register_autograd("rowmax::score_backward", refuse_double_backward)
+torch.library.register_autograd("rowmax::scatter_sum", _differentiate_sum, setup_context=_save_sum)
+torch.library.register_autograd("rowmax::gather_rows", _differentiate_rows, setup_context=_save_rows)

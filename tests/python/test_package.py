@@ -47,7 +47,9 @@ def test_every_public_function_says_what_it_does():
 
 
 def test_every_call_takes_validate_out_and_dtype():
-    for name in ("maxsim", "maxsim_pairs", "maxsim_varlen", "score_pairs_packed", "score_ranges", "topk", "inverse_grid"):
+    scores = ("maxsim", "maxsim_pairs", "maxsim_varlen", "score_pairs_packed", "score_ranges", "topk")
+    selections = ("maxsim_topk_tokens", "maxsim_smooth", "maxsim_prefixes", "maxsim_xtr")
+    for name in (*scores, *selections, "inverse_grid", "scatter_sum"):
         parameters = inspect.signature(getattr(rowmax, name)).parameters
         for keyword in ("validate", "out", "dtype"):
             assert parameters[keyword].default is None and parameters[keyword].kind is inspect.Parameter.KEYWORD_ONLY
