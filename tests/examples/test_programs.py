@@ -72,3 +72,30 @@ def test_python_fits_points(tmp_path):
     losses = [float(loss) for loss in re.findall(r"distance ([0-9.]+)", run(*command))]
     assert losses[-1] < 0.3 * losses[0]
     assert picture.exists() == ("-o" in command)
+
+
+def test_python_clusters():
+    pytest.importorskip("rowmax")
+    lines = run(sys.executable, EXAMPLES / "python" / "cluster.py", "--documents", "120", "--clusters", "40").splitlines()
+    assert lines[0].startswith("3600 tokens, 40 clusters of ")
+    assert lines[-1].endswith("best: 7, of all documents: 7")
+
+
+def test_python_routes():
+    pytest.importorskip("rowmax")
+    pytest.importorskip("torch")
+    lines = run(sys.executable, EXAMPLES / "python" / "routing.py").splitlines()
+    first, last = map(float, re.findall(r"[0-9]+\.[0-9]+", lines[0]))
+    assert last < 0.5 * first
+    assert lines[1] == "a second run is the same bit for bit"
+
+
+def test_python_selects():
+    pytest.importorskip("rowmax")
+    pytest.importorskip("torch")
+    assert run(sys.executable, EXAMPLES / "python" / "hard_selection.py").splitlines() == [
+        "pooled regions: [50, 8, 2, 2]",
+        "gradients are right: True",
+        "the same on every run: True",
+        "attention is right: True True",
+    ]
