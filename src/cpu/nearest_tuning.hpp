@@ -33,6 +33,10 @@ constexpr std::int64_t targets_of_block(std::int64_t dim, std::int64_t value_byt
     return fitting < least ? least : fitting;
 }
 
+/// The same where both directions are folded: what is kept of each target, a vector of distances and one of numbers,
+/// stays in L1 too.
+inline constexpr std::int64_t most_column_targets = 128;
+
 /// Leaves of sources that one task looks up in a tree.
 inline constexpr std::int64_t leaves_of_task = 16;
 /// Points of a range that is worth splitting by several threads.

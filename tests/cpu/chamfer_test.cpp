@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/points_reference.hpp"
+#include "cpu/point_rows.hpp"
 #include "cpu/points.hpp"
 #include "support/throws.hpp"
 
@@ -84,6 +85,41 @@ TEST(Chamfer, DistancesSumsAndMeansOfEveryLayout) {
                     EXPECT_EQ(found.value[2], 0);
                     if (one_sided) continue;
                     EXPECT_EQ(found.distance_r.values(), zero_where_none(wanted.r));
+                }
+            }
+        }
+    }
+}
+
+TEST(Chamfer, BothDirectionsAtOnceGiveTheBitsOfEachAlone) {
+    constexpr std::pair<std::int64_t, std::int64_t> sizes[] = {{1, 33}, {33, 1}, {70, 130}, {300, 1030}};
+    Numbers numbers(11);
+    for (const DType dtype : {DType::f32, DType::f64}) {
+        for (const auto& [n, m] : sizes) {
+            for (const std::int64_t dim : {1, 3, 17, 40}) {
+                const bool ties = dim == 3 || dim == 17;
+                const auto next = [&] { return ties ? numbers.integer(-1, 1) : numbers.real(); };
+                Array p = Array::generated(dtype, {n, dim}, next);
+                const Cloud cloud{std::move(p), Array::generated(dtype, {m, dim}, next), {}, {}, {}, {}};
+                PointRequest request = cloud.request();
+                request.options.search = PointSearch::brute;
+                PointRequest turned = request;
+                std::swap(turned.p, turned.r);
+                const Found to_r = nearest_of(request);
+                const Found to_p = nearest_of(turned);
+                for (const cpu::PointRow& row : cpu::point_rows()) {
+                    if (!row.missing().empty()) continue;
+                    request.options.kernel = row.name;
+                    for (const int threads : {1, 3}) {
+                        request.options.threads = threads;
+                        const Results both = chamfer_of(request, Reduction::sum);
+                        EXPECT_EQ(both.distance_p.values(), to_r.distance)
+                            << row.name << " " << n << " " << m << " " << dim;
+                        EXPECT_EQ(both.index_p.values(), to_r.index);
+                        EXPECT_EQ(both.distance_r.values(), to_p.distance)
+                            << row.name << " " << n << " " << m << " " << dim;
+                        EXPECT_EQ(both.index_r.values(), to_p.index);
+                    }
                 }
             }
         }

@@ -11,9 +11,12 @@ template <class Vec>
 constexpr TypedPointOps<typename Vec::Value> typed_point_ops() {
     static_assert(tree_fan % Vec::lanes == 0);
     TypedPointOps<typename Vec::Value> ops;
+    ops.lanes = Vec::lanes;
     ops.panel_lanes = panel_vectors * Vec::lanes;
     ops.fold[0] = &fold_points<Vec, true>;
     ops.fold[1] = &fold_points<Vec, false>;
+    ops.fold_both[0] = &fold_points_both<Vec, true>;
+    ops.fold_both[1] = &fold_points_both<Vec, false>;
     ops.fold_lists[0] = &fold_point_lists<Vec, true>;
     ops.fold_lists[1] = &fold_point_lists<Vec, false>;
     ops.search[0] = &search_points<Vec, true>;

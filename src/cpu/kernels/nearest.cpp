@@ -9,6 +9,7 @@
 
 #include "core/parallel.hpp"
 #include "cpu/kernels/kept_points.hpp"
+#include "cpu/kernels/point_brute.hpp"
 #include "cpu/kernels/point_leaves.hpp"
 #include "cpu/kernels/point_results.hpp"
 #include "cpu/nearest_tuning.hpp"
@@ -25,122 +26,6 @@ const TypedPointOps<Value>& typed(const PointOps& ops) {
         return ops.f64;
     }
 }
-
-/// What a thread keeps for the panels of a task.
-template <class Value>
-struct PanelScratch {
-    Buffer<Value> panels;
-    Buffer<Value> distance;  ///< [panel][lanes], or [panel][lanes][k] of lists
-    Buffer<Index<Value>> index;
-    Buffer<std::int32_t> list_index;
-    Buffer<NeighbourList<Value>> lists;
-    Buffer<Value> limits;
-};
-
-template <class Value>
-PanelScratch<Value>& panel_scratch() {
-    static thread_local PanelScratch<Value> mine;
-    return mine;
-}
-
-/// Every pair of one item's sources and targets.
-template <class Value>
-class BruteForce {
-  public:
-    BruteForce(const TypedPointOps<Value>& ops, const core::PointParams& params, const KeptPoints<Value>& sources,
-               const KeptPoints<Value>& targets, const PointResults<Value>& results)
-        : ops_(ops),
-          dim_(params.dim),
-          metric_(params.metric == Metric::l2_sq ? 0 : 1),
-          sources_(sources),
-          targets_(targets),
-          results_(results),
-          lanes_(ops.panel_lanes),
-          panels_(panels_of_task(dim_, sizeof(Value), lanes_)),
-          lists_(results.k() > 1 || !sources.finite() || !targets.finite()) {}
-
-    void run(int threads) const {
-        // Fewer panels a task where all threads would not have one.
-        const std::int64_t all = (sources_.count() + lanes_ - 1) / lanes_;
-        const std::int64_t step = std::max<std::int64_t>(std::min(panels_, all / threads), 1);
-        core::parallel_for(threads, (all + step - 1) / step,
-                           [&](std::int64_t task) { run_task(task * step, std::min((task + 1) * step, all)); });
-    }
-
-  private:
-    void run_task(std::int64_t first, std::int64_t end) const {
-        PanelScratch<Value>& mine = panel_scratch<Value>();
-        const std::int64_t count = (end - first) * lanes_;
-        mine.panels.reserve(count * dim_);
-        for (std::int64_t panel = first; panel < end; ++panel)
-            pack(panel * lanes_, mine.panels.data() + (panel - first) * lanes_ * dim_);
-        if (lists_) {
-            begin_lists(mine, count);
-        } else {
-            std::fill_n(mine.distance.reserve(count), count, std::numeric_limits<Value>::infinity());
-            std::fill_n(mine.index.reserve(count), count, Index<Value>{0});
-        }
-        fold_all(mine, end - first);
-        const std::int64_t sources = std::min(count, sources_.count() - first * lanes_);
-        for (std::int64_t s = 0; s < sources; ++s) write(mine, s, first * lanes_ + s);
-    }
-
-    /// Sources from `first` on as [dim][lanes]; the last repeated.
-    void pack(std::int64_t first, Value* panel) const {
-        const PointRows<Value>& rows = sources_.rows();
-        for (std::int64_t lane = 0; lane < lanes_; ++lane) {
-            const Value* row = rows.data + std::min(first + lane, rows.count - 1) * rows.stride;
-            for (std::int64_t k = 0; k < dim_; ++k) panel[k * lanes_ + lane] = row[k];
-        }
-    }
-
-    void begin_lists(PanelScratch<Value>& mine, std::int64_t count) const {
-        const std::int64_t k = kept();
-        Value* distance = mine.distance.reserve(count * k);
-        std::int32_t* index = mine.list_index.reserve(count * k);
-        NeighbourList<Value>* lists = mine.lists.reserve(count);
-        for (std::int64_t i = 0; i < count; ++i) lists[i] = {distance + i * k, index + i * k, k, 0};
-        std::fill_n(mine.limits.reserve(count), count, std::numeric_limits<Value>::quiet_NaN());
-    }
-
-    void fold_all(PanelScratch<Value>& mine, std::int64_t panels) const {
-        const PointRows<Value>& rows = targets_.rows();
-        const std::int64_t block = targets_of_block(dim_, sizeof(Value));
-        for (std::int64_t first = 0; first < rows.count; first += block) {
-            PointFold<Value> fold;
-            fold.dim = dim_;
-            fold.first = first;
-            fold.targets = {rows.data + first * rows.stride, rows.stride, std::min(block, rows.count - first)};
-            for (std::int64_t panel = 0; panel < panels; ++panel) {
-                fold.panel = mine.panels.data() + panel * lanes_ * dim_;
-                const std::int64_t at = panel * lanes_;
-                if (lists_) {
-                    ops_.fold_lists[metric_](fold, mine.lists.data() + at, mine.limits.data() + at);
-                } else {
-                    ops_.fold[metric_](fold, mine.distance.data() + at, mine.index.data() + at);
-                }
-            }
-        }
-    }
-
-    void write(const PanelScratch<Value>& mine, std::int64_t lane, std::int64_t source) const {
-        if (!lists_) return results_.write(source, 0, mine.distance[lane], mine.index[lane]);
-        const NeighbourList<Value>& list = mine.lists[lane];
-        for (std::int64_t j = 0; j < list.count; ++j) results_.write(source, j, list.distance[j], list.index[j]);
-    }
-
-    [[nodiscard]] std::int64_t kept() const { return std::min(results_.k(), targets_.count()); }
-
-    const TypedPointOps<Value>& ops_;
-    std::int64_t dim_;
-    int metric_;
-    const KeptPoints<Value>& sources_;
-    const KeptPoints<Value>& targets_;
-    const PointResults<Value>& results_;
-    std::int64_t lanes_;
-    std::int64_t panels_;
-    bool lists_;
-};
 
 /// One item: its points, and the trees that its directions share.
 template <class Value>
@@ -162,6 +47,7 @@ class PointItem {
         }
         if (p_by_tree) r_leaves_->add_boxes(threads_);
         if (r_by_tree) p_leaves_->add_boxes(threads_);
+        if (p.distance != nullptr && r.distance != nullptr && !p_by_tree && !r_by_tree && search_both(p, r)) return;
         if (p.distance != nullptr) search(p, p_, r_, p_by_tree ? &*p_leaves_ : nullptr, r_leaves_);
         if (r.distance != nullptr) search(r, r_, p_, r_by_tree ? &*r_leaves_ : nullptr, p_leaves_);
     }
@@ -185,6 +71,16 @@ class PointItem {
         } else {
             BruteForce<Value>(ops_, params_, sources, targets, results).run(threads_);
         }
+    }
+
+    /// Both directions from the same distances; false where they need lists.
+    [[nodiscard]] bool search_both(const NearestOutputs& p, const NearestOutputs& r) const {
+        if (p.k > 1 || r.k > 1 || !p_.finite() || !r_.finite()) return false;
+        if (p_.count() == 0 || r_.count() == 0) return true;
+        const PointResults<Value> to_p(p, p_, r_);
+        const PointResults<Value> to_r(r, r_, p_);
+        BruteForce<Value>(ops_, params_, p_, r_, to_p).run_both(to_r, threads_);
+        return true;
     }
 
     void search_tree(const PointResults<Value>& results, std::int64_t sources, const Leaves& ordered,

@@ -120,27 +120,64 @@ ROWMAX_INLINE void for_targets(const PointFold<typename Vec::Value>& fold, Consu
     }
 }
 
-template <class Vec, bool Squared>
-void fold_points(const PointFold<typename Vec::Value>& fold, typename Vec::Value* best,
-                 typename Vec::IndexValue* index) {
+/// The nearest of a panel's sources so far, in registers.
+template <class Vec>
+struct PanelBest {
     typename Vec::Reg least[panel_vectors];
     typename Vec::IndexReg where[panel_vectors];
-    for (int v = 0; v < panel_vectors; ++v) {
-        least[v] = Vec::load(best + v * Vec::lanes);
-        where[v] = Vec::load_index(index + v * Vec::lanes);
+
+    ROWMAX_INLINE void load(const typename Vec::Value* best, const typename Vec::IndexValue* index) {
+        unroll<0, panel_vectors>([&](auto v) ROWMAX_FLATTEN {
+            least[v] = Vec::load(best + v * Vec::lanes);
+            where[v] = Vec::load_index(index + v * Vec::lanes);
+        });
     }
-    for_targets<Vec, Squared>(fold, [&](std::int32_t target, const typename Vec::Reg* distance) ROWMAX_FLATTEN {
+    ROWMAX_INLINE void store(typename Vec::Value* best, typename Vec::IndexValue* index) const {
+        unroll<0, panel_vectors>([&](auto v) ROWMAX_FLATTEN {
+            Vec::store(best + v * Vec::lanes, least[v]);
+            Vec::store_index(index + v * Vec::lanes, where[v]);
+        });
+    }
+    ROWMAX_INLINE void take(std::int32_t target, const typename Vec::Reg* distance) {
         const auto number = Vec::broadcast_index(target);
         unroll<0, panel_vectors>([&](auto v) ROWMAX_FLATTEN {
             const auto nearer = Vec::greater(least[v], distance[v]);
             least[v] = Vec::select(nearer, distance[v], least[v]);
             where[v] = Vec::select_index(nearer, number, where[v]);
         });
-    });
-    for (int v = 0; v < panel_vectors; ++v) {
-        Vec::store(best + v * Vec::lanes, least[v]);
-        Vec::store_index(index + v * Vec::lanes, where[v]);
     }
+};
+
+template <class Vec, bool Squared>
+void fold_points(const PointFold<typename Vec::Value>& fold, typename Vec::Value* best,
+                 typename Vec::IndexValue* index) {
+    PanelBest<Vec> nearest;
+    nearest.load(best, index);
+    for_targets<Vec, Squared>(fold, [&](std::int32_t target, const typename Vec::Reg* distance)
+                                        ROWMAX_FLATTEN { nearest.take(target, distance); });
+    nearest.store(best, index);
+}
+
+template <class Vec, bool Squared>
+void fold_points_both(const PointFold<typename Vec::Value>& fold, typename Vec::Value* best,
+                      typename Vec::IndexValue* index, const PointColumns<typename Vec::Value>& columns) {
+    PanelBest<Vec> nearest;
+    nearest.load(best, index);
+    for_targets<Vec, Squared>(fold, [&](std::int32_t target, const typename Vec::Reg* distance) ROWMAX_FLATTEN {
+        nearest.take(target, distance);
+        const std::int64_t at = (target - fold.first) * Vec::lanes;
+        auto least = Vec::load(columns.least + at);
+        auto source = Vec::load_index(columns.source + at);
+        unroll<0, panel_vectors>([&](auto v) ROWMAX_FLATTEN {
+            const auto nearer = Vec::greater(least, distance[v]);
+            least = Vec::select(nearer, distance[v], least);
+            const auto first = static_cast<std::int32_t>(columns.first) + v * Vec::lanes;
+            source = Vec::select_index(nearer, Vec::broadcast_index(first), source);
+        });
+        Vec::store(columns.least + at, least);
+        Vec::store_index(columns.source + at, source);
+    });
+    nearest.store(best, index);
 }
 
 template <class Vec, bool Squared>

@@ -48,6 +48,14 @@ struct PointFold {
     std::int64_t first = 0;  ///< number of the first of `targets`
 };
 
+/// The other direction of a fold: the nearest source of each target, for every lane on its own.
+template <class Value>
+struct PointColumns {
+    Value* least = nullptr;          ///< [target][lanes]
+    Index<Value>* source = nullptr;  ///< the same: the number of lane 0 of the vector that held it
+    Index<Value> first = 0;          ///< number of the panel's first source
+};
+
 /// A tree over points without NaN and infinities, of 16 children a node: level 0 holds nodes over leaves, the last one
 /// the root. Where there are no 16 children, boxes are empty and indices no_point.
 template <class Value>
@@ -78,10 +86,13 @@ struct TreeQueries {
 
 template <class Value>
 struct TypedPointOps {
+    std::int64_t lanes = 0;
     std::int64_t panel_lanes = 0;
     // One of each for Metric::l2_sq and Metric::l1.
     /// For finite points: lowers best[lane] and index[lane] to the first target that is nearer.
     void (*fold[2])(const PointFold<Value>&, Value* best, Index<Value>* index) = {};
+    /// The same, and the other direction of the same distances.
+    void (*fold_both[2])(const PointFold<Value>&, Value* best, Index<Value>* index, const PointColumns<Value>&) = {};
     /// Any points, targets in ascending order over calls. `limits` [panel_lanes] belongs to the lists: NaN at first.
     void (*fold_lists[2])(const PointFold<Value>&, NeighbourList<Value>* lists, Value* limits) = {};
     void (*search[2])(const PointTree<Value>&, const TreeQueries<Value>&) = {};
