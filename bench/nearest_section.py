@@ -4,7 +4,7 @@ from pathlib import Path
 
 import results
 
-RIVALS = ("rowmax", "rowmax, every pair", "scipy cKDTree", "scikit-learn", "torch.cdist")
+RIVALS = ("rowmax", "rowmax, every pair", "scipy cKDTree", "scikit-learn", "torch.cdist", "torch.cdist, direct")
 
 
 def _cell(line: dict | None, best: float) -> str:
@@ -15,13 +15,19 @@ def _cell(line: dict | None, best: float) -> str:
     return text if ms == best else f"{text} ({ms / best:.1f}x)"
 
 
+def _errors(lines: list[dict]) -> str:
+    """Of each rival, over all cases."""
+    worst = {name: max((line.get("error", 0) for line in lines if line["impl"] == name), default=0) for name in RIVALS[2:]}
+    return ", ".join(f"{name} {error:.0e}" for name, error in worst.items())
+
+
 def section(path: Path, table) -> str:
     first, *lines = results.read(path)
     note = (f"Clouds in, distances and indices out (trees are built within the call; `chamfer-step` also makes the gradients of "
             f"both clouds), ms, median; in brackets, times the fastest. `surface` is a noisy sphere, `features` are normal random "
-            f"vectors, the others uniform. Largest relative difference between any two implementations' distances: "
-            f"{max(line.get('error', 0) for line in lines):.0e} (scipy works in float64; scikit-learn and BLAS-like forms subtract "
-            f"squares). {first['device']}, {first['date']}, commit `{first['commit']}`, `{path.name}`.")
+            f"vectors, the others uniform; `direct` keeps torch from the matrix product that subtracts squares. Largest relative "
+            f"differences of a distance from rowmax's: {_errors(lines)}. "
+            f"{first['device']}, {first['date']}, commit `{first['commit']}`, `{path.name}`.")
     parts = ["## Nearest points and Chamfer distances", note]
     for threads in sorted({line["threads"] for line in lines}):
         rows = []
