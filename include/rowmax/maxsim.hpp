@@ -61,6 +61,7 @@ struct TokenSet {
     /// signs agree less those whose signs differ.
     std::int64_t sign_bits = 0;
     const ResidualTables* residual = nullptr;  ///< documents only; lives as long as the call
+    std::string_view name = {};                ///< what messages call the tokens; empty: "Q" and "D"
 };
 
 /// Where the memory of a request lies, results included, and where its work goes.

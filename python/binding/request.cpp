@@ -66,6 +66,21 @@ std::int64_t integer(std::string_view name, nb::handle value) {
                 fmt::format("{}: {} does not fit 64 bits", name, nb::cast<std::string>(nb::str(index))));
 }
 
+/// What the function that made the call names its tokens.
+struct TokenNames {
+    const char* q = "Q";
+    const char* d = "D";
+};
+
+TokenNames names_of(const nb::dict& extras) {
+    if (extras.size() == 0) return {};
+    if (extras.contains("nbits")) return {"Q", "residuals"};
+    if (extras.contains("signs")) return {"Q", "Db"};
+    if (extras.contains("sign_bits")) return {"Qb", "Db"};
+    if (extras.contains("fp8")) return {"Q8", "D8"};
+    return extras.contains("q_scale") || extras.contains("d_scale") ? TokenNames{"Qi", "Di"} : TokenNames{};
+}
+
 std::string text(std::string_view name, nb::handle value) {
     std::string result;
     if (!nb::try_cast(value, result)) refuse(name, "a string", value);
@@ -80,15 +95,18 @@ Request::Request(nb::handle q, nb::handle d, std::string_view pairing, const nb:
     std::string dtype;
     if (extras.size() != 0 && extras.contains("dtype")) dtype = text("dtype", extras["dtype"]);
     bits_are_bfloat16_ = dtype == "bfloat16";
-    read_tokens(q_, {q, "Q", Role::tokens, dtype == "bfloat16", true, stream}, request_.q.tokens, dtype);
+    const TokenNames names = names_of(extras);
+    request_.q.name = names.q;
+    request_.d.name = names.d;
+    read_tokens(q_, {q, names.q, Role::tokens, dtype == "bfloat16", true, stream}, request_.q.tokens, dtype);
     if (tensors_ && q_.cuda >= 0) stream_ = reinterpret_cast<std::uintptr_t>(current_stream(q_.cuda));
     if (extras.contains("nbits") || extras.contains("signs")) {
-        d_.read({d, "residuals", Role::bytes, false, true, stream_});
+        d_.read({d, names.d, Role::bytes, false, true, stream_});
         request_.d.tokens = d_.view;
         request_.d.residual = &tables_;
         tables_.normalize = false;
     } else {
-        read_tokens(d_, {d, "D", Role::tokens, dtype == "bfloat16", true, stream_}, request_.d.tokens, dtype);
+        read_tokens(d_, {d, names.d, Role::tokens, dtype == "bfloat16", true, stream_}, request_.d.tokens, dtype);
     }
     for (const auto [name, value] : extras) read_extra(nb::cast<std::string_view>(name), value);
     request_.pairing = pairing_named(pairing);
@@ -98,7 +116,7 @@ Request::Request(nb::handle q, nb::handle d, std::string_view pairing, const nb:
 
 // Everything lies where Q does.
 void Request::choose_place() {
-    check_device(d_, "D");
+    check_device(d_, request_.d.name.data());
     for (std::size_t i = 0; i < others_.size(); ++i) check_device(*others_[i], names_[i]);
     if (q_.cuda < 0) return;
     Device& device = request_.options.device;
@@ -113,8 +131,8 @@ void Request::choose_place() {
 void Request::check_device(const Array& array, const char* name) const {
     if (!array.view.given() || array.cuda == q_.cuda) return;
     const auto place = [](int cuda) { return cuda < 0 ? std::string("the CPU") : fmt::format("CUDA device {}", cuda); };
-    throw Error(ErrorCode::invalid_type,
-                fmt::format("Q is on {} but {} is on {}: move one of them", place(q_.cuda), name, place(array.cuda)));
+    throw Error(ErrorCode::invalid_type, fmt::format("{} is on {} but {} is on {}: move one of them", request_.q.name,
+                                                     place(q_.cuda), name, place(array.cuda)));
 }
 
 // Called while the interpreter's lock is free.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "core/sides.hpp"
 #include "rowmax/compressed.hpp"
 #include "rowmax/error.hpp"
 
@@ -48,11 +49,21 @@ void check_disjoint(std::span<const NamedView> outputs, std::span<const NamedVie
 
 void check_disjoint(std::span<const NamedView> outputs, const ScoreRequest& request) {
     const NamedView inputs[] = {
-        {"Q", request.q.tokens},        {"q_mask", request.q.mask},     {"cu_seqlens_q", request.q.cu_seqlens},
-        {"D", request.d.tokens},        {"d_mask", request.d.mask},     {"cu_seqlens_d", request.d.cu_seqlens},
-        {"offsets", request.q.offsets}, {"lengths", request.q.lengths}, {"offsets", request.d.offsets},
-        {"lengths", request.d.lengths}, {"pair_q", request.pair_q},     {"pair_d", request.pair_d},
-        {"q_scale", request.q.scale},   {"d_scale", request.d.scale},   {"codes", request.d.codes},
+        {named(request.q, query_names).tokens, request.q.tokens},
+        {"q_mask", request.q.mask},
+        {"cu_seqlens_q", request.q.cu_seqlens},
+        {named(request.d, document_names).tokens, request.d.tokens},
+        {"d_mask", request.d.mask},
+        {"cu_seqlens_d", request.d.cu_seqlens},
+        {"offsets", request.q.offsets},
+        {"lengths", request.q.lengths},
+        {"offsets", request.d.offsets},
+        {"lengths", request.d.lengths},
+        {"pair_q", request.pair_q},
+        {"pair_d", request.pair_d},
+        {"q_scale", request.q.scale},
+        {"d_scale", request.d.scale},
+        {"codes", request.d.codes},
     };
     check_disjoint(outputs, inputs);
     if (request.d.residual == nullptr) return;

@@ -13,19 +13,29 @@ namespace rowmax::core {
 
 namespace {
 
-void check_types(const TokenSet& q, const TokenSet& d) {
-    check_token_dtype(q, query_names);
-    check_token_dtype(d, document_names);
+/// How messages call the two sides of a request.
+struct Names {
+    SideNames q;
+    SideNames d;
+
+    explicit Names(const ScoreRequest& request)
+        : q(named(request.q, query_names)),
+          d(named(request.d, request.d.residual != nullptr ? residual_names : document_names)) {}
+};
+
+void check_types(const TokenSet& q, const TokenSet& d, const Names& names) {
+    check_token_dtype(q, names.q);
+    check_token_dtype(d, names.d);
     if (q.tokens.dtype != d.tokens.dtype) {
         throw Error(ErrorCode::invalid_type,
-                    fmt::format("Q is {} but D is {}: token types are not promoted, convert one of them",
-                                name_of(q.tokens.dtype), name_of(d.tokens.dtype)));
+                    fmt::format("{} is {} but {} is {}: token types are not promoted, convert one of them",
+                                names.q.tokens, name_of(q.tokens.dtype), names.d.tokens, name_of(d.tokens.dtype)));
     }
 }
 
-void check_scales(const ScoreRequest& request) {
-    check_scale(request.q, query_names);
-    check_scale(request.d, document_names);
+void check_scales(const ScoreRequest& request, const Names& names) {
+    check_scale(request.q, names.q);
+    check_scale(request.d, names.d);
     const bool coded = is_quantised(request.q.tokens.dtype) || request.q.sign_bits > 0;
     if (!request.options.normalize || !coded) return;
     throw Error(ErrorCode::invalid_value, fmt::format("normalize: {} tokens cannot be normalised, do that before they "
@@ -34,10 +44,10 @@ void check_scales(const ScoreRequest& request) {
 }
 
 // Sign bits: both sides have as many, in as many bytes.
-void check_bits(const TokenSet& q, const TokenSet& d) {
+void check_bits(const TokenSet& q, const TokenSet& d, const Names& names) {
     if (q.sign_bits != d.sign_bits) {
-        throw Error(ErrorCode::invalid_value,
-                    fmt::format("Q and D differ in dimensions of sign bits: {} and {}", q.sign_bits, d.sign_bits));
+        throw Error(ErrorCode::invalid_value, fmt::format("{} and {} differ in dimensions of sign bits: {} and {}",
+                                                          names.q.tokens, names.d.tokens, q.sign_bits, d.sign_bits));
     }
     if (q.sign_bits == 0) return;
     for (const TokenSet* side : {&q, &d}) {
@@ -47,8 +57,9 @@ void check_bits(const TokenSet& q, const TokenSet& d) {
         }
         if (side->tokens.shape[side->tokens.ndim - 1] != (q.sign_bits + 7) / 8) {
             throw Error(ErrorCode::invalid_value,
-                        fmt::format("{} {}: sign bits of {} dimensions take {} bytes", side == &q ? "Q" : "D",
-                                    side->tokens.shape_text(), q.sign_bits, (q.sign_bits + 7) / 8));
+                        fmt::format("{} {}: sign bits of {} dimensions take {} bytes",
+                                    side == &q ? names.q.tokens : names.d.tokens, side->tokens.shape_text(),
+                                    q.sign_bits, (q.sign_bits + 7) / 8));
         }
     }
     if (q.sign_bits > max_dim) {
@@ -57,16 +68,17 @@ void check_bits(const TokenSet& q, const TokenSet& d) {
     }
 }
 
-void check_dims(const TokenSet& q, const TokenSet& d) {
+void check_dims(const TokenSet& q, const TokenSet& d, const Names& names) {
     const std::int64_t dq = q.tokens.shape[q.tokens.ndim - 1];
     const std::int64_t dd = d.tokens.shape[d.tokens.ndim - 1];
     if (dq != dd) {
-        throw Error(ErrorCode::invalid_value, fmt::format("Q {} and D {} differ in the embedding dimension: {} and {}",
-                                                          q.tokens.shape_text(), d.tokens.shape_text(), dq, dd));
+        throw Error(ErrorCode::invalid_value,
+                    fmt::format("{} {} and {} {} differ in the embedding dimension: {} and {}", names.q.tokens,
+                                q.tokens.shape_text(), names.d.tokens, d.tokens.shape_text(), dq, dd));
     }
     if (dq < 1 || dq > max_dim) {
-        throw Error(ErrorCode::invalid_value, fmt::format("Q {}: the embedding dimension must be 1 to {}, got {}",
-                                                          q.tokens.shape_text(), max_dim, dq));
+        throw Error(ErrorCode::invalid_value, fmt::format("{} {}: the embedding dimension must be 1 to {}, got {}",
+                                                          names.q.tokens, q.tokens.shape_text(), max_dim, dq));
     }
 }
 
@@ -83,14 +95,16 @@ void pair_grouped(Problem& p, const ScoreRequest& request) {
     const std::int64_t nq = p.params.q.count;
     const std::int64_t nd = p.params.d.count;
     const TensorView& d = request.d.tokens;
+    const Names names(request);
     if (d.ndim == 4 && d.shape[0] != nq) {
         throw Error(ErrorCode::invalid_value,
-                    fmt::format("D {} groups candidates for {} queries, but Q {} holds {}", d.shape_text(), d.shape[0],
-                                request.q.tokens.shape_text(), nq));
+                    fmt::format("{} {} groups candidates for {} queries, but {} {} holds {}", names.d.tokens,
+                                d.shape_text(), d.shape[0], names.q.tokens, request.q.tokens.shape_text(), nq));
     }
     if (d.ndim != 4 && (nq == 0 ? nd != 0 : nd % nq != 0)) {
         throw Error(ErrorCode::invalid_value,
-                    fmt::format("D holds {} documents, which {} queries of Q cannot share equally", nd, nq));
+                    fmt::format("{} holds {} documents, which {} queries of {} cannot share equally", names.d.tokens,
+                                nd, nq, names.q.tokens));
     }
     Pairs& pairs = p.params.pairs;
     pairs.kind = PairKind::grouped;
@@ -190,18 +204,18 @@ bool validates(const Options& options) {
 
 Problem make_problem(const ScoreRequest& request) {
     const bool residual = request.d.residual != nullptr;
-    const SideNames& d_names = residual ? residual_names : document_names;
+    const Names names(request);
     if (residual) {
         check_residual(request);
     } else {
-        check_types(request.q, request.d);
+        check_types(request.q, request.d, names);
     }
-    check_layout(request.q, query_names);
-    check_layout(request.d, d_names);
+    check_layout(request.q, names.q);
+    check_layout(request.d, names.d);
     if (!residual) {
-        check_dims(request.q, request.d);
-        check_bits(request.q, request.d);
-        check_scales(request);
+        check_dims(request.q, request.d, names);
+        check_bits(request.q, request.d, names);
+        check_scales(request, names);
     }
     if (request.options.threads < 0) {
         throw Error(ErrorCode::invalid_value,
@@ -219,8 +233,8 @@ Problem make_problem(const ScoreRequest& request) {
     p.params.place = {p.copies.on_device, device.ordinal, device.stream, nullptr};
     p.copies.place = p.params.place;
     const bool validate = validates(request.options);
-    p.params.q = make_segments(p.copies, request.q, query_names, validate);
-    p.params.d = make_segments(p.copies, request.d, d_names, validate);
+    p.params.q = make_segments(p.copies, request.q, names.q, validate);
+    p.params.d = make_segments(p.copies, request.d, names.d, validate);
     make_pairs(p, request);
     if (residual || is_quantised(p.params.dtype) || p.params.dtype == DType::u8) compress(p, request);
     p.shape.dtype = p.params.dtype == DType::f64 ? DType::f64 : DType::f32;

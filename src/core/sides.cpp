@@ -239,7 +239,7 @@ void check_layout(const TokenSet& side, const SideNames& names) {
     if (side.lengths.given() && side.mask.given()) {
         fail(ErrorCode::invalid_value, fmt::format("{} and {} exclude each other", names.lengths, names.mask));
     }
-    const int most = names.tokens == query_names.tokens ? 3 : 4;
+    const int most = names.items == query_names.items ? 3 : 4;
     if (rank < 2 || rank > most) {
         fail(ErrorCode::invalid_value, fmt::format("{} {}: tokens have 2 to {} dimensions, the last one d",
                                                    names.tokens, side.tokens.shape_text(), most));

@@ -24,6 +24,12 @@ struct SideNames {
 inline constexpr SideNames query_names{"Q", "q_mask", "cu_seqlens_q", "max_seqlen_q", "queries", "q_scale"};
 inline constexpr SideNames document_names{"D", "d_mask", "cu_seqlens_d", "max_seqlen_d", "documents", "d_scale"};
 
+/// The names of a side whose tokens its caller may call otherwise.
+inline SideNames named(const TokenSet& side, SideNames names) {
+    if (!side.name.empty()) names.tokens = side.name;
+    return names;
+}
+
 /// True for a dense [L, d]: one item that has no dimension of its own in the result.
 bool single_item(const TokenSet& side);
 

@@ -98,9 +98,11 @@ def test_what_does_not_fit_is_named():
         (lambda: rowmax.maxsim_hamming(q, xb), TypeError, "Qb must be uint8, got float32"),
         (lambda: rowmax.maxsim_bits(q, x), TypeError, "Db must be uint8, got float32"),
         (lambda: rowmax.maxsim_hamming(qb, xb[..., :2]), ValueError, "3 and 2"),
-        (lambda: rowmax.maxsim_hamming(qb, xb, dim=30), ValueError, r"Q \[2, 3, 3\]: sign bits of 30 dimensions take 4 bytes"),
+        (lambda: rowmax.maxsim_hamming(qb, xb, dim=30), ValueError, r"Qb \[2, 3, 3\]: sign bits of 30 dimensions take 4 bytes"),
         (lambda: rowmax.maxsim_hamming(qb, xb, dim=0), ValueError, "dim must be at least 1 and at most 4096, got 0"),
         (lambda: rowmax.maxsim_bits(q, xb[..., :2]), ValueError, "Db has shape .4, 5, 2., but Q .* d = 20, which takes 3 bytes"),
+        (lambda: rowmax.maxsim_bits(q, xb, d_mask=np.ones((4, 2))), ValueError, r"d_mask \[4, 2\] does not fit Db \[4, 5, 3\]"),
+        (lambda: rowmax.maxsim_hamming(qb, xb, q_mask=np.ones((2, 2))), ValueError, r"q_mask \[2, 2\] does not fit Qb \[2, 3, 3\]"),
         (lambda: rowmax.maxsim(qb, xb), TypeError, "uint8"),
     ]:
         with pytest.raises(error, match=text):

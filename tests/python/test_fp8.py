@@ -86,7 +86,7 @@ def test_what_does_not_fit_is_named():
         ((x, scale, codes, scale), TypeError, "Q8 must be float8_e4m3fn or uint8, got float32"),
         ((codes, scale, codes.astype(ml_dtypes.float8_e5m2), scale), TypeError, "D8 must be .*got float8_e5m2"),
         ((codes, None, codes, scale), TypeError, "q_scale must be float32, got None"),
-        ((codes, scale[:, :5], codes, scale), ValueError, r"q_scale \[2, 5\] does not fit Q \[2, 6, 24\]"),
+        ((codes, scale[:, :5], codes, scale), ValueError, r"q_scale \[2, 5\] does not fit Q8 \[2, 6, 24\]"),
     ]:
         with pytest.raises(error, match=text):
             rowmax.maxsim_fp8(*call)

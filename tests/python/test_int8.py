@@ -184,8 +184,9 @@ def test_what_does_not_fit_is_named():
         ((q, q_scale, x.view(np.uint8), d_scale), TypeError, "Di must be int8, got uint8"),
         ((q, None, x, d_scale), TypeError, "q_scale must be float32, got None"),
         ((q, q_scale.astype(np.float64), x, d_scale), TypeError, "q_scale must be float32, got float64"),
-        ((q, q_scale, x, d_scale[:, :8]), ValueError, r"d_scale \[5, 8\] does not fit D \[5, 9, 24\]"),
+        ((q, q_scale, x, d_scale[:, :8]), ValueError, r"d_scale \[5, 8\] does not fit Di \[5, 9, 24\]"),
         ((q, q_scale, x[..., :8], d_scale), ValueError, r"Qi \[2, 6, 24\] and Di \[5, 9, 8\] differ.*24 and 8"),
+        ((q, q_scale[:, :3], x, d_scale), ValueError, r"q_scale \[2, 3\] does not fit Qi \[2, 6, 24\]"),
     ]:
         with pytest.raises(error, match=text):
             rowmax.maxsim_int8(*call)
