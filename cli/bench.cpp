@@ -63,13 +63,13 @@ bool selected(const std::vector<std::string>& names, const std::string& name) {
 std::vector<std::pair<std::string, DType>> chosen_kernels(const BenchCommand& command) {
     const std::string& forced = command.compute.kernel;
     std::vector<std::pair<std::string, DType>> chosen;
-    std::set<DType> served;
+    std::set<std::pair<DType, bool>> served;  // uint8 is sign bits or residual codes
     for (const core::Kernel& kernel : core::cpu_kernels()) {
         const bool available = kernel.missing_features().empty();
         if (!available || !(forced.empty() || core::names(forced, kernel.name))) continue;
         for (const DType dtype : checks::dtypes_of({&kernel})) {
             if (!command.dtype.empty() && command.dtype != name_of(dtype)) continue;
-            const bool first = served.insert(dtype).second;
+            const bool first = served.emplace(dtype, kernel.name.ends_with(".residual")).second;
             if (first || command.all_kernels || !forced.empty()) chosen.emplace_back(kernel.name, dtype);
         }
     }

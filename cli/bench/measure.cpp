@@ -55,7 +55,8 @@ Timing measure(const Shape& shape, DType dtype, const Options& options, double s
                                .documents = shape.documents,
                                .lq = shape.query_length,
                                .ld = shape.document_length,
-                               .dim = shape.dim},
+                               .dim = shape.dim,
+                               .residual = dtype == DType::u8 && options.kernel.ends_with(".residual")},
                               test::small_integers(shape.dim));
     ScoreRequest request = sample.request;
     request.options = options;

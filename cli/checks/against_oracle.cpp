@@ -93,7 +93,7 @@ Report check_shapes(std::vector<Shape> shapes, const Target& target, DType dtype
     unsigned seed = 1;
     for (Shape& shape : shapes) {
         pause();
-        shape.dtype = dtype;
+        shape = typed(target, dtype, shape);
         shape.dim = dim_for(target, dtype, shape.dim);
         shape.seed = seed++;
         const test::Sample sample(shape, values_of(shape.dim));
@@ -111,7 +111,8 @@ Report check_exact(const Target& target, DType dtype, const std::function<void()
 
 Report check_random(const Target& target, DType dtype, const std::function<void()>& pause) {
     std::vector<Shape> shapes = oracle_shapes();
-    const bool codes = dtype == DType::i8 || dtype == DType::f8e4m3;  // which cannot be normalised
+    const bool bits = dtype == DType::u8 && !typed(target, dtype, {}).residual;
+    const bool codes = dtype == DType::i8 || dtype == DType::f8e4m3 || bits;  // which cannot be normalised
     for (const std::int64_t dim : {3, 64, 128}) {
         if (codes) break;
         shapes.push_back(

@@ -38,9 +38,10 @@ constexpr std::int64_t small_dim = 16;
 constexpr std::int64_t large_dim = 200;
 
 bool takes(const Target& target, DType dtype, std::int64_t dim) {
-    const test::Sample sample({.dtype = dtype, .documents = 2, .lq = 2, .ld = 2, .dim = dim},
+    const test::Sample sample(typed(target, dtype, {.documents = 2, .lq = 2, .ld = 2, .dim = dim}),
                               test::small_integers(dim));
-    core::Params params = core::make_problem(sample.request).params;
+    const core::Problem problem = core::make_problem(sample.request);
+    core::Params params = problem.params;
     params.place = {target.backend != nullptr, target.ordinal, nullptr, nullptr};
     if (target.row->refuse(params).empty()) return true;
     params.high_precision_only = false;
@@ -51,10 +52,16 @@ bool takes(const Target& target, DType dtype, std::int64_t dim) {
 
 std::vector<DType> dtypes_of(const Target& target) {
     std::vector<DType> taken;
-    for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8, DType::f8e4m3}) {
+    for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8, DType::f8e4m3, DType::u8}) {
         if (takes(target, dtype, small_dim) || takes(target, dtype, large_dim)) taken.push_back(dtype);
     }
     return taken;
+}
+
+test::Shape typed(const Target& target, DType dtype, test::Shape shape) {
+    shape.dtype = dtype;
+    shape.residual = dtype == DType::u8 && target.row->name.ends_with(".residual");
+    return shape;
 }
 
 std::int64_t dim_for(const Target& target, DType dtype, std::int64_t dim) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/registry.hpp"
+#include "cpu/sample.hpp"
 #include "rowmax/maxsim.hpp"
 #include "stream/device_backend.hpp"
 
@@ -44,6 +45,8 @@ const std::vector<Check>& all_checks();
 
 /// The token types a kernel takes.
 std::vector<DType> dtypes_of(const Target& target);
+/// A shape whose documents have this type, as the kernel takes it: uint8 are residual codes or sign bits.
+test::Shape typed(const Target& target, DType dtype, test::Shape shape);
 /// `dim`, or one that a kernel takes which takes only more dimensions than most cases have.
 std::int64_t dim_for(const Target& target, DType dtype, std::int64_t dim);
 

@@ -67,6 +67,7 @@ TokenSet items(const TokenSet& set, std::int64_t first, std::int64_t count) {
     slice(part.tokens);
     slice(part.mask);
     slice(part.scale);
+    slice(part.codes);
     return part;
 }
 
@@ -126,6 +127,7 @@ void vary_grouping(const test::Sample& sample, Variants& variants) {
     widen(request.d.tokens);
     widen(request.d.mask);
     widen(request.d.scale);
+    widen(request.d.codes);
     request.pairing = Pairing::grouped;
     variants.expect_same("grouped", request);
 }
@@ -137,7 +139,11 @@ void vary_layout(const test::Sample& sample, Variants& variants) {
     for (std::int64_t i = 0; i <= documents; ++i) starts[static_cast<std::size_t>(i)] = i * shape.ld;
     const std::vector<std::int64_t> lengths(documents, shape.ld);
     ScoreRequest request = sample.request;
-    request.d.tokens = TensorView(request.d.tokens.data, request.d.tokens.dtype, {documents * shape.ld, shape.dim});
+    const TensorView& dense = request.d.tokens;
+    request.d.tokens = TensorView(dense.data, dense.dtype, {documents * shape.ld, dense.shape[2]});
+    if (request.d.codes.given()) {
+        request.d.codes = TensorView(request.d.codes.data, request.d.codes.dtype, {documents * shape.ld});
+    }
     if (request.d.scale.given()) {
         request.d.scale = TensorView(request.d.scale.data, DType::f32, {documents * shape.ld});
     }
@@ -157,14 +163,14 @@ Report check_invariance(const Target& target, DType dtype, const std::function<v
     for (const std::int64_t length : {5, 16, 37, 150}) {
         for (const bool masked : {false, true}) {
             pause();
-            const test::Shape shape{.dtype = dtype,
-                                    .queries = queries,
-                                    .documents = documents,
-                                    .lq = length,
-                                    .ld = 45,
-                                    .dim = dim_for(target, dtype, 40),
-                                    .masked = masked,
-                                    .seed = seed++};
+            const test::Shape shape = typed(target, dtype,
+                                            {.queries = queries,
+                                             .documents = documents,
+                                             .lq = length,
+                                             .ld = 45,
+                                             .dim = dim_for(target, dtype, 40),
+                                             .masked = masked,
+                                             .seed = seed++});
             const test::Sample sample(shape, test::normal());
             report.run_case([&] {
                 Variants variants(sample, target, report);

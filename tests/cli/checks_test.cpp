@@ -15,12 +15,10 @@ namespace {
 
 void no_pause() {}
 
-/// Not those for documents of codes, which these checks do not make.
 std::vector<const core::Kernel*> available() {
     std::vector<const core::Kernel*> rows;
     for (const core::Kernel& row : core::cpu_kernels()) {
-        const bool codes = row.name.ends_with(".bits") || row.name.ends_with(".residual");
-        if (!codes && row.missing_features().empty()) rows.push_back(&row);
+        if (row.missing_features().empty()) rows.push_back(&row);
     }
     return rows;
 }

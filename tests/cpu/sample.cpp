@@ -9,6 +9,12 @@
 
 namespace rowmax::test {
 
+namespace {
+
+constexpr int nbits = 2;  // of residual codes
+
+}  // namespace
+
 std::string_view name_of_layout(Layout layout) {
     switch (layout) {
         case Layout::cross: return "cross";
@@ -26,8 +32,8 @@ std::string_view name_of_layout(Layout layout) {
 std::ostream& operator<<(std::ostream& out, const Shape& s) {
     return out << name_of_layout(s.layout) << " " << name_of(s.dtype) << " queries " << s.queries << " documents "
                << s.documents << " lq " << s.lq << " ld " << s.ld << " dim " << s.dim << (s.masked ? " masked" : "")
-               << (s.normalize ? " normalize" : "") << (s.scale_per_item ? " scale per item" : "") << " seed "
-               << s.seed;
+               << (s.normalize ? " normalize" : "") << (s.scale_per_item ? " scale per item" : "")
+               << (s.residual ? " residual" : "") << " seed " << s.seed;
 }
 
 std::string text_of(const Shape& shape) {
@@ -58,7 +64,7 @@ Values any_codes() {
 }
 
 Sample::Sample(const Shape& shape, const Values& values) : shape_(shape), random_(shape.seed) {
-    request.options.normalize = shape.normalize;
+    request.options.normalize = shape.normalize && !shape.residual;
     switch (shape.layout) {
         case Layout::packed:
         case Layout::packed_list: packed(values); break;
@@ -66,6 +72,8 @@ Sample::Sample(const Shape& shape, const Values& values) : shape_(shape), random
         default: dense(values);
     }
     if (shape.layout == Layout::list || shape.layout == Layout::packed_list) pair_list();
+    if (shape.residual) residual_tables(values);
+    if (shape.dtype == DType::u8 && !shape.residual) request.q.sign_bits = request.d.sign_bits = shape.dim;
     if (shape.dtype != DType::i8 && shape.dtype != DType::f8e4m3) return;
     scale(request.q);
     scale(request.d);
@@ -76,9 +84,54 @@ TensorView Sample::keep(DType dtype, std::vector<std::int64_t> shape, const std:
     return arrays_.back().view();
 }
 
-TensorView Sample::tokens(std::vector<std::int64_t> shape, const Values& values) {
-    const bool codes = shape_.dtype == DType::i8;
-    arrays_.push_back(Array::generated(shape_.dtype, std::move(shape), [&] {
+TensorView Sample::query_tokens(std::vector<std::int64_t> shape, const Values& values) {
+    if (shape_.residual) return tokens(DType::f32, std::move(shape), values);
+    return shape_.dtype == DType::u8 ? bytes(std::move(shape), 1) : tokens(shape_.dtype, std::move(shape), values);
+}
+
+TensorView Sample::document_tokens(std::vector<std::int64_t> shape, const Values& values) {
+    if (shape_.residual) return bytes(std::move(shape), nbits);
+    return query_tokens(std::move(shape), values);
+}
+
+// Any bits; those behind the last dimension are 0, as sign bits must be.
+TensorView Sample::bytes(std::vector<std::int64_t> shape, int bits) {
+    const std::int64_t used = shape.back() * bits;
+    const std::int64_t width = (used + 7) / 8;
+    shape.back() = width;
+    std::int64_t at = 0;
+    arrays_.push_back(Array::generated(DType::u8, std::move(shape), [&] {
+        const bool last = ++at % width == 0;
+        const int kept = last && used % 8 != 0 ? (1 << (used % 8)) - 1 : 255;
+        return static_cast<double>(std::uniform_int_distribution(0, 255)(random_) & kept);
+    }));
+    return arrays_.back().view();
+}
+
+// Codes of hidden tokens are in no table.
+void Sample::residual_tables(const Values& values) {
+    constexpr std::int64_t centroids = 11;
+    const TensorView& documents = request.d.tokens;
+    const std::vector<std::int64_t> shape(documents.shape.begin(), documents.shape.begin() + documents.ndim - 1);
+    const std::int64_t count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+    const auto* kept = static_cast<const std::uint8_t*>(request.d.mask.data);
+    std::vector<double> codes;
+    for (std::int64_t i = 0; i < count; ++i) {
+        const auto code = std::uniform_int_distribution<std::int64_t>(0, centroids - 1)(random_);
+        codes.push_back(kept != nullptr && kept[i] == 0 ? 1e6 : static_cast<double>(code));
+    }
+    request.d.codes = keep(shape_.seed % 2 == 0 ? DType::i32 : DType::i64, shape, codes);
+    tables_.centroids = tokens(DType::f32, {centroids, shape_.dim}, values);
+    tables_.bucket_weights = keep(DType::f32, {1 << nbits}, {-2, -1, 1, 2});
+    tables_.nbits = nbits;
+    tables_.bit_order = shape_.seed % 2 == 0 ? BitOrder::colbert : BitOrder::little;
+    tables_.normalize = shape_.normalize;
+    request.d.residual = &tables_;
+}
+
+TensorView Sample::tokens(DType dtype, std::vector<std::int64_t> shape, const Values& values) {
+    const bool codes = dtype == DType::i8;
+    arrays_.push_back(Array::generated(dtype, std::move(shape), [&] {
         return codes ? std::clamp(std::round(values(random_)), -128.0, 127.0) : values(random_);
     }));
     return arrays_.back().view();
@@ -106,13 +159,16 @@ void Sample::scale(TokenSet& side) {
 TensorView Sample::mask(Array& tokens, std::vector<std::int64_t> shape) {
     const std::int64_t length = shape.back();
     const std::int64_t count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+    const std::int64_t width = count > 0 ? static_cast<std::int64_t>(tokens.size()) / count : 0;
+    const DType dtype = tokens.view().dtype;
     std::vector<double> all;
     for (std::int64_t i = 0; i < count; ++i) {
         const bool empty = length > 0 && (i / length) % 5 == 3;
         all.push_back(!empty && std::uniform_int_distribution(0, 2)(random_) > 0 ? 1 : 0);
-        for (std::int64_t k = 0; all.back() == 0 && k < shape_.dim; ++k) {
-            const double poison = shape_.dtype == DType::i8 ? 127 : std::numeric_limits<double>::quiet_NaN();
-            tokens.set(static_cast<std::size_t>(i * shape_.dim + k), poison);
+        for (std::int64_t k = 0; all.back() == 0 && k < width; ++k) {
+            const bool codes = dtype == DType::i8 || dtype == DType::u8;
+            const double poison = codes ? 127 : std::numeric_limits<double>::quiet_NaN();
+            tokens.set(static_cast<std::size_t>(i * width + k), poison);
         }
     }
     return keep(DType::boolean, std::move(shape), all);
@@ -126,9 +182,9 @@ void Sample::dense(const Values& values) {
     std::vector<std::int64_t> d = {zipped ? queries : s.documents, s.ld, s.dim};
     if (s.layout == Layout::single) q.erase(q.begin());
     if (s.layout == Layout::grouped) d.insert(d.begin(), queries);
-    request.q.tokens = tokens(q, values);
+    request.q.tokens = query_tokens(q, values);
     Array& query = arrays_.back();
-    request.d.tokens = tokens(d, values);
+    request.d.tokens = document_tokens(d, values);
     Array& document = arrays_.back();
     if (s.masked) {
         request.q.mask = mask(query, {q.begin(), q.end() - 1});
@@ -151,9 +207,9 @@ TensorView Sample::offsets(std::int64_t items, std::int64_t longest, std::int64_
 void Sample::packed(const Values& values) {
     std::int64_t total = 0;
     request.q.cu_seqlens = offsets(shape_.queries, shape_.lq, total);
-    request.q.tokens = tokens({total, shape_.dim}, values);
+    request.q.tokens = query_tokens({total, shape_.dim}, values);
     request.d.cu_seqlens = offsets(shape_.documents, shape_.ld, total);
-    request.d.tokens = tokens({total, shape_.dim}, values);
+    request.d.tokens = document_tokens({total, shape_.dim}, values);
 }
 
 void Sample::ranges(const Values& values) {
@@ -166,8 +222,8 @@ void Sample::ranges(const Values& values) {
             static_cast<double>(std::uniform_int_distribution<std::int64_t>(0, storage - length)(random_)));
         lengths.push_back(static_cast<double>(length));
     }
-    request.q.tokens = tokens({shape_.lq, shape_.dim}, values);
-    request.d.tokens = tokens({storage, shape_.dim}, values);
+    request.q.tokens = query_tokens({shape_.lq, shape_.dim}, values);
+    request.d.tokens = document_tokens({storage, shape_.dim}, values);
     request.d.offsets = keep(DType::i64, {shape_.documents}, starts);
     request.d.lengths = keep(DType::i32, {shape_.documents}, lengths);
 }

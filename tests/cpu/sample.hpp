@@ -14,6 +14,7 @@
 #include "core/problem.hpp"
 #include "core/reference.hpp"
 #include "core/registry.hpp"
+#include "rowmax/compressed.hpp"
 #include "rowmax/maxsim.hpp"
 #include "support/array.hpp"
 
@@ -35,10 +36,11 @@ struct Shape {
     std::int64_t lq = 1;
     std::int64_t ld = 1;
     std::int64_t dim = 1;
-    bool masked = false;  ///< both sides, with holes (dense layouts); hidden tokens hold NaN
-    bool normalize = false;
+    bool masked = false;     ///< both sides, with holes (dense layouts); hidden tokens hold NaN
+    bool normalize = false;  ///< of residual codes: the documents alone
     unsigned seed = 1;
     bool scale_per_item = false;  ///< int8, float8: one scale an item rather than one a token
+    bool residual = false;        ///< uint8: residual codes, with float32 queries, rather than sign bits
 };
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
 std::string text_of(const Shape& shape);
@@ -56,12 +58,18 @@ Values any_codes();
 class Sample {
   public:
     Sample(const Shape& shape, const Values& values);
+    Sample(const Sample&) = delete;  ///< the request points into it
+    Sample& operator=(const Sample&) = delete;
     ScoreRequest request;
     [[nodiscard]] const Shape& shape() const { return shape_; }
 
   private:
     TensorView keep(DType dtype, std::vector<std::int64_t> shape, const std::vector<double>& values);
-    TensorView tokens(std::vector<std::int64_t> shape, const Values& values);
+    TensorView query_tokens(std::vector<std::int64_t> shape, const Values& values);
+    TensorView document_tokens(std::vector<std::int64_t> shape, const Values& values);
+    TensorView tokens(DType dtype, std::vector<std::int64_t> shape, const Values& values);
+    TensorView bytes(std::vector<std::int64_t> shape, int bits);
+    void residual_tables(const Values& values);
     TensorView mask(Array& tokens, std::vector<std::int64_t> shape);
     void scale(TokenSet& side);
     TensorView offsets(std::int64_t items, std::int64_t longest, std::int64_t& total);
@@ -73,6 +81,7 @@ class Sample {
     Shape shape_;
     std::mt19937 random_;
     std::deque<Array> arrays_;
+    ResidualTables tables_;
 };
 
 struct Results {
