@@ -19,6 +19,16 @@
 
 namespace rowmax {
 
+/// Forms of the tokens for a coarse scan (rowmax/compressed.hpp), which a corpus may hold beside them.
+enum class Coarse {
+    int8,  ///< codes and a scale a token
+    fp8,   ///< codes and a scale a token
+    bits,  ///< signs, in the little order
+};
+/// "int8", "fp8", "bits"; and back, where another name is an Error(invalid_value).
+ROWMAX_API std::string_view name_of(Coarse form) noexcept;
+ROWMAX_API Coarse coarse_from_name(std::string_view name);
+
 /// One named array of a corpus file: "tokens", "cu_seqlens", "ids.offsets", "ids.text", and coarse forms.
 struct CorpusSection {
     std::string name;
@@ -49,6 +59,12 @@ class ROWMAX_API Corpus {
     [[nodiscard]] TensorView cu_seqlens() const noexcept;  ///< [N + 1] int64
     /// Tokens and offsets as one side of a ScoreRequest.
     [[nodiscard]] TokenSet documents() const;
+    /// The coarse forms that the file holds, in the order of the enumeration.
+    [[nodiscard]] std::vector<Coarse> coarse_forms() const;
+    /// The documents in a coarse form: int8 or float8 codes with their scale, to be scored with codes; or sign bits, to
+    /// be scored with queries as they are (residual tables of weights -1 and 1). Throws invalid_value when the file has
+    /// no such form.
+    [[nodiscard]] TokenSet coarse(Coarse form) const;
     /// The tokens [L, d] of document i; throws invalid_value outside [0, count()), data when its offsets lie.
     [[nodiscard]] TensorView document(std::int64_t i) const;
 
@@ -77,8 +93,8 @@ class ROWMAX_API Corpus {
 /// when commit() succeeds, whole; before that, and after any failure, nothing is left.
 class ROWMAX_API CorpusWriter {
   public:
-    /// Tokens are float16, bfloat16, float32 or float64; 1 <= dim <= 4096.
-    CorpusWriter(const std::filesystem::path& path, DType dtype, std::int64_t dim);
+    /// Tokens are float16, bfloat16, float32 or float64; 1 <= dim <= 4096. Coarse forms are made of them as they come.
+    CorpusWriter(const std::filesystem::path& path, DType dtype, std::int64_t dim, std::span<const Coarse> coarse = {});
     ~CorpusWriter();  ///< discards what was not committed
     CorpusWriter(CorpusWriter&&) noexcept;
     CorpusWriter& operator=(CorpusWriter&&) noexcept;

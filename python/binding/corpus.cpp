@@ -1,7 +1,6 @@
 // Corpus files: numpy views of the mapping, and packing.
 #include <fmt/format.h>
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
@@ -11,40 +10,12 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "numpy_views.hpp"
 #include "rowmax/corpus.hpp"
 
 namespace rowmax::python {
 
 namespace {
-
-using NumpyView = nb::ndarray<nb::numpy, nb::ro>;
-
-// numpy has no bfloat16: its bits go out as uint16.
-nb::dlpack::dtype numpy_dtype(DType dtype) {
-    const auto bits = static_cast<std::uint8_t>(8 * size_of(dtype));
-    switch (dtype) {
-        case DType::f16:
-        case DType::f32:
-        case DType::f64: return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float), bits, 1};
-        case DType::bf16:
-        case DType::f8e4m3:
-        case DType::u8: return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::UInt), bits, 1};
-        case DType::boolean: return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bool), bits, 1};
-        case DType::i8:
-        case DType::i16:
-        case DType::i32:
-        case DType::i64: break;
-    }
-    return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Int), bits, 1};
-}
-
-// A view that keeps `owner`, and with it the mapping, alive.
-NumpyView view_of(const TensorView& view, nb::handle owner) {
-    std::size_t shape[TensorView::max_ndim];
-    for (int i = 0; i < view.ndim; ++i) shape[i] = static_cast<std::size_t>(view.shape[i]);
-    return NumpyView(view.data, static_cast<std::size_t>(view.ndim), shape, owner, view.stride.data(),
-                     numpy_dtype(view.dtype));
-}
 
 std::vector<std::string> ids_of(const Corpus& corpus) {
     std::vector<std::string> ids(static_cast<std::size_t>(corpus.count()));
@@ -52,21 +23,13 @@ std::vector<std::string> ids_of(const Corpus& corpus) {
     return ids;
 }
 
-// Paths are bytes: not every file name is UTF-8.
-std::string text_of(const nb::bytes& bytes) {
-    return {bytes.c_str(), bytes.size()};
-}
-
-// For work that takes as long as its data is large, so that Ctrl-C is heard meanwhile.
-void hear_signals() {
-    const nb::gil_scoped_acquire locked;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-}
-
 /// A CorpusWriter that takes type and dimension from the first document.
 class Packer {
   public:
-    Packer(const nb::bytes& path, bool bits_are_bfloat16) : path_(text_of(path)), bfloat16_(bits_are_bfloat16) {}
+    Packer(const nb::bytes& path, bool bits_are_bfloat16, const std::vector<std::string>& coarse)
+        : path_(text_of(path)), bfloat16_(bits_are_bfloat16) {
+        for (const std::string& form : coarse) coarse_.push_back(coarse_from_name(form));
+    }
 
     void append(nb::handle document, std::string_view id) {
         Array tokens;
@@ -105,12 +68,13 @@ class Packer {
             throw Error(ErrorCode::invalid_value,
                         fmt::format("documents: token arrays have two dimensions, got {}", tokens.shape_text()));
         }
-        if (!writer_) writer_.emplace(path_, tokens.dtype, tokens.shape[tokens.ndim - 1]);
+        if (!writer_) writer_.emplace(path_, tokens.dtype, tokens.shape[tokens.ndim - 1], coarse_);
         return *writer_;
     }
 
     std::string path_;
     bool bfloat16_;
+    std::vector<Coarse> coarse_;
     std::optional<CorpusWriter> writer_;
 };
 
@@ -118,6 +82,19 @@ Corpus open_corpus(const nb::bytes& bytes) {
     const std::string path = text_of(bytes);
     nb::gil_scoped_release unlocked;
     return Corpus::open(path);
+}
+
+std::vector<std::string> coarse_names(const Corpus& corpus) {
+    std::vector<std::string> names;
+    for (const Coarse form : corpus.coarse_forms()) names.emplace_back(name_of(form));
+    return names;
+}
+
+/// Codes, and their scale or None.
+nb::tuple coarse_of(nb::handle self, const std::string& form) {
+    const TokenSet set = nb::cast<Corpus&>(self).coarse(coarse_from_name(form));
+    const nb::object codes = nb::cast(view_of(set.tokens, self));
+    return nb::make_tuple(codes, set.scale.given() ? nb::cast(view_of(set.scale, self)) : nb::object(nb::none()));
 }
 
 void verify_corpus(const Corpus& corpus) {
@@ -135,9 +112,11 @@ void define_corpus(nb::module_& m) {
         .def("tokens", [](nb::handle self) { return view_of(nb::cast<Corpus&>(self).tokens(), self); })
         .def("cu_seqlens", [](nb::handle self) { return view_of(nb::cast<Corpus&>(self).cu_seqlens(), self); })
         .def("ids", &ids_of)
+        .def("coarse_forms", &coarse_names)
+        .def("coarse", &coarse_of)
         .def("verify", &verify_corpus);
     nb::class_<Packer>(m, "Packer")
-        .def(nb::init<const nb::bytes&, bool>())
+        .def(nb::init<const nb::bytes&, bool, const std::vector<std::string>&>())
         .def("append", &Packer::append, nb::arg("document"), nb::arg("id"))
         .def("append_many", &Packer::append_many, nb::arg("tokens"), nb::arg("cu_seqlens").none(),
              nb::arg("mask").none(), nb::arg("ids"))

@@ -32,27 +32,31 @@ class Corpus:
     @staticmethod
     def open(path: Path) -> Corpus:
         """Open a corpus file. OSError when it cannot be read, ValueError naming the field when it is no corpus."""
-        name = _bytes(path)
+        name = path_bytes(path)
         return Corpus(_native.Corpus.open(name), os.path.abspath(name))
 
     @staticmethod
     def pack(
-        path: Path, documents: Any, ids: Sequence[str] | None = None, *, d_mask: Any = None, dtype: Any = None
-    ) -> Corpus:
+        path: Path, documents: Any, ids: Sequence[str] | None = None, *, d_mask: Any = None, dtype: Any = None,
+        coarse: str | Sequence[str] = (),
+    ) -> Corpus:  # fmt: skip
         """Write documents to `path` and open the result; the file appears whole or not at all.
 
         `documents` is a dense array `[N, L, d]` (tokens that `d_mask` hides are left out), a pair
         `(tokens [T, d], cu_seqlens [N + 1])`, or an iterable of arrays `[L, d]`, consumed one at a time so that
         a generator of any length does. Tokens are float16, bfloat16 (or uint16 with dtype="bfloat16"), float32 or float64,
-        from any array library. `ids` name the documents: UTF-8 without white space; None numbers them.
+        from any array library. `ids` name the documents: UTF-8 without white space; None numbers them. `coarse` is a form
+        of the tokens to store beside them, or several, for `topk_two_stage`: "int8" (`quantize_int8`), "fp8" (`quantize_fp8`),
+        both with a scale a token, or "bits" (`sign_bits`).
         """
-        packer = _native.Packer(_bytes(path), dtype is not None and dtype_name(dtype) == "bfloat16")
+        forms = [coarse] if isinstance(coarse, str) else list(coarse)
+        packer = _native.Packer(path_bytes(path), dtype is not None and dtype_name(dtype) == "bfloat16", forms)
         names = None if ids is None else _names(ids)
         if hasattr(documents, "ndim"):
             framework_of(documents, "documents")
             count = documents.shape[0] if documents.ndim == 3 else 1
             _append_all(packer, documents, None, d_mask, names, count)
-        elif _is_packed(documents):
+        elif is_packed(documents):
             framework_of(documents[0], "documents")
             _append_all(packer, documents[0], documents[1], d_mask, names, len(documents[1]) - 1)
         else:
@@ -93,12 +97,23 @@ class Corpus:
         """The documents' names; "0", "1", ... when it was packed without."""
         return self._native.ids()
 
+    @property
+    def coarse_forms(self) -> list[str]:
+        """The coarse forms that it was packed with: some of "int8", "fp8" and "bits"."""
+        return self._native.coarse_forms()
+
+    def coarse(self, form: str) -> Any:
+        """A coarse form of `tokens`, read-only numpy views: "int8" and "fp8" are pairs (codes `[T, d]`, scale `[T]` float32), as
+        the quantisers make them, float8 codes as uint8; "bits" is uint8 `[T, ceil(d / 8)]`. ValueError when it holds none."""
+        codes, scale = self._native.coarse(form)
+        return codes if scale is None else (codes, scale)
+
     def verify(self) -> None:
         """Read the whole file and compare it with its checksums; ValueError names the first thing that is wrong."""
         self._native.verify()
 
 
-def _bytes(path: Path) -> bytes:
+def path_bytes(path: Path) -> bytes:
     name = os.fsencode(path)
     if b"\0" in name:
         raise ValueError(f"path: {path!r} holds a null character")
@@ -119,7 +134,7 @@ def _names(ids: Sequence[str]) -> list[str]:
     return names
 
 
-def _is_packed(documents: Any) -> bool:
+def is_packed(documents: Any) -> bool:
     if not isinstance(documents, tuple) or len(documents) != 2:
         return False
     offsets = documents[1]

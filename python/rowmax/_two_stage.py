@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,8 +10,8 @@ from numpy.typing import NDArray
 
 from rowmax._bits import maxsim_bits
 from rowmax._corpus import Corpus
-from rowmax._frameworks import Extras, Framework, common_framework
-from rowmax._options import dtype_name, given, options
+from rowmax._frameworks import Extras, Framework, common_framework, framework_of
+from rowmax._options import dtype_name, given, options, read_as_bfloat16
 from rowmax._quantized import maxsim_fp8, maxsim_int8, quantize_fp8, quantize_int8
 from rowmax._search import at_least
 
@@ -35,35 +36,51 @@ def topk_two_stage(
     near enough to reach the k-th (int8; other forms have no bound).
 
     D is a pair `(D, coarse)`: documents as in `topk` (`[Nd, Ld, d]`, or packed with `cu_seqlens_d`), and coarse one of
-    `quantize_int8(D)` or `quantize_fp8(D)` (a pair), or `sign_bits(D)` in the little order. `candidates` is cut to Nd and at
-    least k; None: 4 k and at least k + 32, or for bits 16 k and at least k + 64. Masks and keywords as in `maxsim`; `kernel`
-    is that of the exact scores; `out` is a pair (scores, index). The scan holds some 40 bytes for each query and document.
+    `quantize_int8(D)` or `quantize_fp8(D)` (a pair), or `sign_bits(D)` in the little order; or a `Corpus` packed with one
+    (of several the first of int8, fp8, bits), which is scanned block by block and may be larger than memory. `candidates`
+    is cut to Nd and at least k; None: 4 k and at least k + 32, or for bits 16 k and at least k + 64. Masks and keywords as in
+    `maxsim`; `kernel` is that of the exact scores; `out` is a pair (scores, index). The scan holds some 40 bytes for each query
+    and document (of a Corpus: of a block, and for each query and candidate).
     Scores of torch tensors are differentiable.
     """
-    tokens, coarse = _forms(D, cu_seqlens_d is not None)
-    framework = common_framework(Q, tokens)
-    if Q.ndim not in (2, 3):
-        raise ValueError(f"Q must be [Nq, Lq, d] or [Lq, d], got shape {list(Q.shape)}")
     k = at_least(1, "k", k)
     extras = options(validate=validate, dtype=dtype, threads=threads)
-    sides = given(q_mask=q_mask, d_mask=d_mask, cu_seqlens_d=cu_seqlens_d)
-    scan = _scan(framework, Q, tokens, coarse, sides, extras)
-    chosen, rest = _choose(scan, k, candidates, isinstance(coarse, tuple))
-    extras |= sides | given(kernel=kernel)
-    queries = np.repeat(np.arange(len(chosen)), chosen.shape[1])
-    pairs = {"pair_q": framework.made(queries), "pair_d": framework.made(chosen.ravel())}
+    queries = given(q_mask=q_mask)
+    if isinstance(D, Corpus):
+        framework = framework_of(Q, "Q")
+        tokens, coarse, cu_seqlens_d = _corpus_forms(framework, D, cu_seqlens_d, d_mask)
+        have = "bfloat16" if read_as_bfloat16(Q, dtype, "Q") else dtype_name(Q.dtype)
+        if have != D.dtype and not framework.casts(Q):
+            raise TypeError(f"Q is {have} but D is {D.dtype}: token types are not promoted, convert one of them")
+        if D.dtype == "bfloat16":
+            extras["dtype"] = D.dtype
+    else:
+        tokens, coarse = _forms(D, cu_seqlens_d is not None)
+        framework = common_framework(Q, tokens)
+    if Q.ndim not in (2, 3):
+        raise ValueError(f"Q must be [Nq, Lq, d] or [Lq, d], got shape {list(Q.shape)}")
+    documents = given(d_mask=d_mask, cu_seqlens_d=cu_seqlens_d)
+    scanner = _Scanner(framework, Q, coarse, queries, extras)
+    if isinstance(D, Corpus):
+        scans = _corpus_scans(scanner, coarse, cu_seqlens_d, 1 if Q.ndim == 2 else Q.shape[0])
+    else:
+        scans = iter([(0, scanner.scan(coarse, documents))])
+    count = len(D) if isinstance(D, Corpus) else len(cu_seqlens_d) - 1 if cu_seqlens_d is not None else tokens.shape[0]
+    width = _width(k, candidates, count, isinstance(coarse, tuple))
+    chosen, rest = _choose(scans, width, 1 if Q.ndim == 2 else Q.shape[0])
+    extras |= queries | documents | given(kernel=kernel)
+    numbers_q = np.repeat(np.arange(len(chosen)), chosen.shape[1])
+    pairs = {"pair_q": framework.made(numbers_q), "pair_d": framework.made(chosen.ravel())}
     exact = framework.score(Q, tokens, "list", extras | pairs).reshape(chosen.shape)
     numbers = framework.numbers(exact)
     order = _ranked(numbers)[:, :k]
     best, index = framework.taken(exact, order), np.take_along_axis(chosen, order, 1)
-    proved = bool(chosen.shape[1] == scan.scores.shape[1] or _beats(np.take_along_axis(numbers, order, 1), rest))
+    proved = bool(chosen.shape[1] == count or _beats(np.take_along_axis(numbers, order, 1), rest))
     lead = (slice(None),) if Q.ndim == 3 else (0,)
     return *framework.delivered((best[lead], framework.made(index)[lead]), out), proved
 
 
 def _forms(D: Any, is_packed: bool) -> tuple[Any, Any]:
-    if isinstance(D, Corpus):
-        raise NotImplementedError("D is a Corpus: corpora do not carry a coarse form yet, pass (tokens, coarse)")
     if not isinstance(D, tuple | list) or len(D) != 2:
         raise TypeError(f"D must be a pair (documents, coarse form), got {type(D).__name__}")
     tokens, coarse = D
@@ -90,31 +107,74 @@ def _forms(D: Any, is_packed: bool) -> tuple[Any, Any]:
     return tokens, coarse
 
 
-def _scan(framework: Framework, Q: Any, tokens: Any, coarse: Any, sides: Extras, extras: Extras) -> _Scan:
-    """Coarse scores as numpy, and what bounds the exact ones."""
-    common = {name: value for name, value in extras.items() if name in ("validate", "threads")} | sides
-    query = framework.detached(Q)
-    kind = dtype_name((coarse[0] if isinstance(coarse, tuple) else coarse).dtype)
-    if not isinstance(coarse, tuple):
-        scores = maxsim_bits(_short(framework, query, extras), coarse, **common)
-    elif kind == "int8":
-        codes, scale = quantize_int8(query, dtype=extras.get("dtype"))
-        scores = maxsim_int8(codes, scale, *coarse, **common)
-    else:
-        scores = maxsim_fp8(*quantize_fp8(query, dtype=extras.get("dtype")), *coarse, **common)
-    found = np.atleast_2d(framework.numbers(scores).astype(np.float64))
-    if kind != "int8" or framework.casts(Q):
-        return _Scan(found, np.full(found.shape, np.inf))
-    numbers = _numbers(framework, query, extras)
-    with np.errstate(all="ignore"):
-        difference = numbers - framework.numbers(codes).astype(np.float64) * framework.numbers(scale)[..., None]
-        known = {name: _plain(framework, value) for name, value in sides.items()}
-        error, size = _int8_error(numbers, difference, known.get("q_mask"))
-        largest = _largest_scale(framework.numbers(coarse[1]), found.shape[1], known)
-        most = found + error[:, None] * largest
-        # Where a sum may leave float32's range, or is not finite, nothing is known.
-        ordinary = np.isfinite(most) & (size[:, None] * 127 * largest < 1e37)
-    return _Scan(found, np.where(ordinary, most, np.inf))
+def _corpus_forms(framework: Framework, corpus: Corpus, cu_seqlens_d: Any, d_mask: Any) -> tuple[Any, Any, Any]:
+    """Tokens, coarse form and offsets of a corpus."""
+    if cu_seqlens_d is not None:
+        raise ValueError("cu_seqlens_d: a Corpus has its own offsets")
+    if d_mask is not None:
+        raise ValueError("d_mask: a Corpus holds no hidden tokens")
+    if not corpus.coarse_forms:
+        raise ValueError('D: this Corpus was packed without a coarse form, see Corpus.pack(..., coarse="int8")')
+    coarse = corpus.coarse(corpus.coarse_forms[0])
+    adopted = tuple(framework.adopted(x) for x in coarse) if isinstance(coarse, tuple) else framework.adopted(coarse)
+    return framework.adopted(corpus.tokens), adopted, corpus.offsets
+
+
+class _Scanner:
+    """A query, ready to be compared with a coarse form."""
+
+    def __init__(self, framework: Framework, Q: Any, coarse: Any, queries: Extras, extras: Extras) -> None:
+        self._framework, self._queries = framework, queries
+        self._common = {name: value for name, value in extras.items() if name in ("validate", "threads")}
+        self._kind = dtype_name(coarse[0].dtype) if isinstance(coarse, tuple) else "bits"
+        query = framework.detached(Q)
+        self._error: tuple[NDArray[Any], NDArray[Any]] | None = None
+        if self._kind == "bits":
+            self._query: Any = _short(framework, query, extras)
+        elif self._kind == "int8":
+            self._query = quantize_int8(query, dtype=extras.get("dtype"))
+            if not framework.casts(Q):
+                self._error = self._bounds(_numbers(framework, query, extras))
+        else:
+            self._query = quantize_fp8(query, dtype=extras.get("dtype"))
+
+    def _bounds(self, numbers: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        codes, scale = (self._framework.numbers(x) for x in self._query)
+        with np.errstate(all="ignore"):
+            difference = numbers - codes.astype(np.float64) * scale[..., None]
+            mask = _plain(self._framework, self._queries["q_mask"]) if "q_mask" in self._queries else None
+            return _int8_error(numbers, difference, mask)
+
+    def scan(self, coarse: Any, documents: Extras) -> _Scan:
+        """Coarse scores as numpy, and what bounds the exact ones."""
+        common = self._common | self._queries | documents
+        if self._kind == "bits":
+            scores = maxsim_bits(self._query, coarse, **common)
+        else:
+            score = maxsim_int8 if self._kind == "int8" else maxsim_fp8
+            scores = score(*self._query, *coarse, **common)
+        found = np.atleast_2d(self._framework.numbers(scores).astype(np.float64))
+        if self._error is None:
+            return _Scan(found, np.full(found.shape, np.inf))
+        error, size = self._error
+        with np.errstate(all="ignore"):
+            known = {name: _plain(self._framework, value) for name, value in documents.items()}
+            largest = _largest_scale(self._framework.numbers(coarse[1]), found.shape[1], known)
+            most = found + error[:, None] * largest
+            # Where a sum may leave float32's range, or is not finite, nothing is known.
+            ordinary = np.isfinite(most) & (size[:, None] * 127 * largest < 1e37)
+        return _Scan(found, np.where(ordinary, most, np.inf))
+
+
+def _corpus_scans(scanner: _Scanner, coarse: Any, offsets: Any, queries: int) -> Iterator[tuple[int, _Scan]]:
+    """Scans of block after block, each with the number of its first document: documents enough to keep threads busy, few
+    enough that little is held."""
+    block = max((1 << 20) // max(queries, 1), 256)
+    for first in range(0, max(len(offsets) - 1, 1), block):
+        starts = np.asarray(offsets[first : first + block + 1])
+        rows = slice(int(starts[0]), int(starts[-1]))
+        part = tuple(x[rows] for x in coarse) if isinstance(coarse, tuple) else coarse[rows]
+        yield first, scanner.scan(part, {"cu_seqlens_d": starts - starts[0]})
 
 
 def _plain(framework: Framework, value: Any) -> Any:
@@ -160,20 +220,30 @@ def _largest_scale(scale: NDArray[Any], documents: int, sides: Extras) -> NDArra
     return np.asarray(scale.max(-1, initial=1e-30))
 
 
-def _choose(
-    scan: _Scan, k: int, candidates: int | None, scaled: bool
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """The candidates of every query in ascending order, and the highest score that any other document may have."""
-    count = scan.scores.shape[1]
+def _width(k: int, candidates: int | None, count: int, scaled: bool) -> int:
     default = max(4 * k, k + 32) if scaled else max(16 * k, k + 64)
     wanted = default if candidates is None else at_least(1, "candidates", candidates)
-    width = min(max(wanted, k), count)
-    # By what they may reach, and among equals by the coarse score; NaN may be anything.
-    most = np.where(np.isnan(scan.most), np.inf, scan.most)
-    by_score = np.where(np.isnan(scan.scores), np.inf, scan.scores)
-    order = np.lexsort((-by_score, -most))
-    chosen = np.sort(order[:, :width], 1).astype(np.int64)
-    rest = np.take_along_axis(most, order[:, width:], 1).max(1, initial=-np.inf)
+    return min(max(wanted, k), count)
+
+
+def _choose(
+    scans: Iterator[tuple[int, _Scan]], width: int, queries: int
+) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """The `width` candidates of every query in ascending order, and the highest score that any other document may have."""
+    chosen = np.zeros((queries, 0), np.int64)
+    kept = _Scan(np.zeros((queries, 0)), np.zeros((queries, 0)))
+    rest = np.full(queries, -np.inf)
+    for first, scan in scans:
+        new = np.broadcast_to(np.arange(first, first + scan.scores.shape[1]), scan.scores.shape)
+        numbers = np.concatenate([chosen, new], 1)
+        scores, most = (np.concatenate(pair, 1) for pair in zip(kept, scan, strict=True))
+        # By what they may reach, and among equals by the coarse score; NaN may be anything.
+        most, by_score = (np.where(np.isnan(x), np.inf, x) for x in (most, scores))
+        order = np.lexsort((-by_score, -most))
+        rest = np.maximum(rest, np.take_along_axis(most, order[:, width:], 1).max(1, initial=-np.inf))
+        best = np.sort(order[:, :width], 1)  # documents stand in ascending order, before and after
+        chosen = np.take_along_axis(numbers, best, 1)
+        kept = _Scan(np.take_along_axis(by_score, best, 1), np.take_along_axis(most, best, 1))
     return chosen, rest
 
 

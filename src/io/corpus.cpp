@@ -8,6 +8,7 @@
 #include "io/file_error.hpp"
 #include "io/ids.hpp"
 #include "io/mapped_file.hpp"
+#include "rowmax/compressed.hpp"
 
 namespace rowmax {
 
@@ -20,6 +21,22 @@ const CorpusSection* find_section(const io::CorpusHeader& header, std::string_vi
 }
 
 }  // namespace
+
+std::string_view name_of(Coarse form) noexcept {
+    switch (form) {
+        case Coarse::int8: return "int8";
+        case Coarse::fp8: return "fp8";
+        case Coarse::bits: break;
+    }
+    return "bits";
+}
+
+Coarse coarse_from_name(std::string_view name) {
+    for (const Coarse form : {Coarse::int8, Coarse::fp8, Coarse::bits}) {
+        if (name_of(form) == name) return form;
+    }
+    throw Error(ErrorCode::invalid_value, fmt::format("coarse must be 'int8', 'fp8' or 'bits', got '{}'", name));
+}
 
 struct Corpus::Impl {
     using Report = std::function<void(std::uint64_t, std::uint64_t)>;
@@ -133,6 +150,33 @@ TokenSet Corpus::documents() const {
     TokenSet set;
     set.tokens = impl_->tokens;
     set.cu_seqlens = impl_->cu_seqlens;
+    return set;
+}
+
+std::vector<Coarse> Corpus::coarse_forms() const {
+    std::vector<Coarse> forms;
+    for (const io::CoarseSections& names : io::coarse_sections) {
+        if (find_section(impl_->header, names.codes) != nullptr) forms.push_back(names.form);
+    }
+    return forms;
+}
+
+TokenSet Corpus::coarse(Coarse form) const {
+    const io::CoarseSections& names = io::coarse_sections[static_cast<std::size_t>(form)];
+    TokenSet set = documents();
+    set.tokens = section(names.codes);
+    if (!set.tokens.given()) {
+        throw Error(ErrorCode::invalid_value,
+                    fmt::format("{}: it was packed without a coarse form {}", impl_->where, name_of(form)));
+    }
+    if (form == Coarse::bits) {
+        static constexpr float minus_and_plus[] = {-1, 1};
+        static const ResidualTables signs{{}, TensorView(minus_and_plus, DType::f32, {2}), 1, BitOrder::little, false};
+        set.residual = &signs;
+        return set;
+    }
+    set.scale = section(names.scale);
+    if (form == Coarse::fp8) set.tokens.dtype = DType::f8e4m3;
     return set;
 }
 

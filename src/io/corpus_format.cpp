@@ -192,6 +192,12 @@ void check_sections(const CorpusHeader& header, const std::string& where) {
     }
     require(header, tokens_section, header.dtype, {header.token_count, header.dim}, where);
     require(header, cu_seqlens_section, DType::i64, {header.count + 1}, where);
+    for (const CoarseSections& names : coarse_sections) {
+        if (find(header, names.codes) == nullptr && (names.scale.empty() || find(header, names.scale) == nullptr))
+            continue;
+        require(header, names.codes, names.dtype, {header.token_count, coarse_width(names.form, header.dim)}, where);
+        if (!names.scale.empty()) require(header, names.scale, DType::f32, {header.token_count}, where);
+    }
     if (find(header, id_offsets_section) == nullptr && find(header, id_text_section) == nullptr) return;
     require(header, id_offsets_section, DType::i64, {header.count + 1}, where);
     require(header, id_text_section, DType::u8, {-1}, where);
@@ -200,6 +206,7 @@ void check_sections(const CorpusHeader& header, const std::string& where) {
 }  // namespace
 
 std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t before) {
+    if (bytes.empty()) return before;  // zlib takes a null pointer for a wish to start again
     return static_cast<std::uint32_t>(crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 

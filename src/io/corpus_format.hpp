@@ -19,6 +19,21 @@ inline constexpr std::string_view cu_seqlens_section = "cu_seqlens";
 inline constexpr std::string_view id_offsets_section = "ids.offsets";
 inline constexpr std::string_view id_text_section = "ids.text";
 
+/// The sections of a coarse form: one of bytes a token, and for codes the scale of each.
+struct CoarseSections {
+    Coarse form;
+    std::string_view codes;
+    std::string_view scale;  ///< empty: none
+    DType dtype;             ///< of the codes, as stored: float8 has no number, and is stored as its bits
+};
+inline constexpr CoarseSections coarse_sections[] = {{Coarse::int8, "int8.codes", "int8.scale", DType::i8},
+                                                     {Coarse::fp8, "fp8.codes", "fp8.scale", DType::u8},
+                                                     {Coarse::bits, "bits", "", DType::u8}};
+/// Bytes of a token in a coarse form.
+constexpr std::int64_t coarse_width(Coarse form, std::int64_t dim) {
+    return form == Coarse::bits ? (dim + 7) / 8 : dim;
+}
+
 struct CorpusHeader {
     std::uint64_t file_bytes = 0;
     std::int64_t count = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/sides.hpp"
+#include "io/coarse_writer.hpp"
 #include "io/corpus_format.hpp"
 #include "io/file_error.hpp"
 #include "io/ids.hpp"
@@ -19,20 +20,7 @@ constexpr std::int64_t tokens_between_calls = std::int64_t{1} << 16;
 
 constexpr core::SideNames names{"tokens", "mask", "cu_seqlens", "max_seqlen", "documents"};
 
-/// Bytes bound for one section, with their checksum.
-struct Stream {
-    io::OutputFile file;
-    std::uint32_t crc = 0;
-
-    explicit Stream(const std::filesystem::path& path) : file(path) {}
-
-    void write(std::span<const std::byte> bytes) {
-        file.write(bytes);
-        crc = io::crc32_of(bytes, crc);
-    }
-    void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-    void write(std::int64_t number) { write(std::as_bytes(std::span(&number, 1))); }
-};
+using Stream = io::SectionStream;
 
 void pad(io::OutputFile& file) {
     constexpr std::array<std::byte, io::corpus_alignment> zeros{};
@@ -50,15 +38,21 @@ struct CorpusWriter::Impl {
     Stream offsets;
     Stream id_offsets;
     Stream id_text;
+    std::vector<io::CoarseWriter> coarse;
+    std::vector<std::byte> gathered;  ///< kept tokens of a document, where it has hidden ones
     std::int64_t count = 0;
     std::int64_t token_count = 0;
     std::int64_t max_length = 0;
     bool has_ids = false;
     enum class State { open, torn, committed } state = State::open;  ///< torn: a write failed half way
 
-    Impl(const std::filesystem::path& path, DType dtype_, std::int64_t dim_)
+    Impl(const std::filesystem::path& path, DType dtype_, std::int64_t dim_, std::span<const Coarse> forms)
         : where(path.string()), dtype(dtype_), dim(dim_), main(path), offsets(path), id_offsets(path), id_text(path) {
         if (main.file.direct()) throw Error(ErrorCode::io, where + ": a corpus needs a regular file");
+        for (const io::CoarseSections& sections : io::coarse_sections) {
+            if (std::find(forms.begin(), forms.end(), sections.form) != forms.end())
+                coarse.emplace_back(path, sections, dim);
+        }
         main.file.write(std::vector<std::byte>(io::corpus_page));
         offsets.write(std::int64_t{0});
         id_offsets.write(std::int64_t{0});
@@ -95,17 +89,18 @@ struct CorpusWriter::Impl {
         const auto row_bytes = static_cast<std::size_t>(dim) * size_of(dtype);
         const bool whole = documents.mask.data == nullptr &&
                            (documents.row_stride == static_cast<std::int64_t>(row_bytes) || segment.length == 1);
-        std::int64_t kept = segment.length;
-        if (whole) {
-            main.write({segment.data, row_bytes * static_cast<std::size_t>(segment.length)});
-        } else {
-            kept = 0;
+        std::span<const std::byte> rows(segment.data, row_bytes * static_cast<std::size_t>(segment.length));
+        if (!whole) {
+            gathered.clear();
             for (std::int64_t t = 0; t < segment.length; ++t) {
-                if (!documents.keeps(segment, t)) continue;
-                main.write({segment.data + t * documents.row_stride, row_bytes});
-                ++kept;
+                const std::byte* row = segment.data + t * documents.row_stride;
+                if (documents.keeps(segment, t)) gathered.insert(gathered.end(), row, row + row_bytes);
             }
+            rows = gathered;
         }
+        main.write(rows);
+        const auto kept = static_cast<std::int64_t>(rows.size() / row_bytes);
+        for (io::CoarseWriter& form : coarse) form.append(TensorView(rows.data(), dtype, {kept, dim}));
         token_count += kept;
         max_length = std::max(max_length, kept);
         offsets.write(token_count);
@@ -140,7 +135,8 @@ struct CorpusWriter::Impl {
         state = State::open;
     }
 
-    void add_section(io::CorpusHeader& header, std::string_view name, DType type, Stream& stream,
+    template <class From>
+    void add_section(io::CorpusHeader& header, std::string_view name, DType type, From& stream,
                      std::span<const std::int64_t> shape) {
         pad(main.file);
         CorpusSection section{std::string(name), TensorView(nullptr, type, shape), main.file.size(), stream.file.size(),
@@ -161,6 +157,13 @@ struct CorpusWriter::Impl {
             const auto text_bytes = static_cast<std::int64_t>(id_text.file.size());
             add_section(header, io::id_offsets_section, DType::i64, id_offsets, std::array{count + 1});
             add_section(header, io::id_text_section, DType::u8, id_text, std::array{text_bytes});
+        }
+        for (io::CoarseWriter& form : coarse) {
+            const io::CoarseSections& names_of = form.sections();
+            add_section(header, names_of.codes, names_of.dtype, form.codes(),
+                        std::array{token_count, io::coarse_width(names_of.form, dim)});
+            if (!names_of.scale.empty())
+                add_section(header, names_of.scale, DType::f32, form.scale(), std::array{token_count});
         }
         header.file_bytes = main.file.size();
         main.file.write_at(0, io::encode_corpus_header(header));
@@ -189,9 +192,10 @@ void check_shape(DType dtype, std::int64_t dim) {
 
 }  // namespace
 
-CorpusWriter::CorpusWriter(const std::filesystem::path& path, DType dtype, std::int64_t dim) {
+CorpusWriter::CorpusWriter(const std::filesystem::path& path, DType dtype, std::int64_t dim,
+                           std::span<const Coarse> coarse) {
     check_shape(dtype, dim);
-    impl_ = std::make_unique<Impl>(path, dtype, dim);
+    impl_ = std::make_unique<Impl>(path, dtype, dim, coarse);
 }
 
 CorpusWriter::~CorpusWriter() = default;

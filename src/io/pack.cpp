@@ -47,7 +47,7 @@ void append_converted(CorpusWriter& writer, const TokenSet& set, DType dtype, st
 
 PackReport pack(const TokenSource& source, const std::filesystem::path& path, const PackOptions& options) {
     const DType dtype = options.dtype.value_or(source.dtype());
-    CorpusWriter writer(path, dtype, source.dim());
+    CorpusWriter writer(path, dtype, source.dim(), options.coarse);
     for (std::int64_t first = 0; first < source.count();) {
         const std::int64_t last = source.block_end(first, options.block_bytes);
         const TokenBlock block = source.block(first, last);

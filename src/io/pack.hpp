@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "io/progress.hpp"
 #include "io/token_source.hpp"
+#include "rowmax/corpus.hpp"
 
 namespace rowmax::io {
 
@@ -14,6 +16,7 @@ struct PackOptions {
     /// Converts the tokens, rounding to nearest even; a finite value that becomes infinite is an error. Not set: as
     /// they are.
     std::optional<DType> dtype = {};
+    std::vector<Coarse> coarse = {};  ///< forms to store beside the tokens
     /// Tokens are read and written in blocks of about this many bytes.
     std::int64_t block_bytes = std::int64_t{64} << 20;
     ProgressFn progress = {};

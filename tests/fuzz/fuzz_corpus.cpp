@@ -8,17 +8,23 @@ namespace rowmax::fuzz {
 
 namespace {
 
-std::string packed(bool ids) {
+std::string packed(bool ids, bool coarse) {
     std::vector<CorpusSection> sections{{"tokens", TensorView(nullptr, DType::f16, {3, 2}), 4096, 12, 0},
                                         {"cu_seqlens", TensorView(nullptr, DType::i64, {3}), 4160, 24, 0}};
     if (ids) {
         sections.push_back({"ids.offsets", TensorView(nullptr, DType::i64, {3}), 4224, 24, 0});
         sections.push_back({"ids.text", TensorView(nullptr, DType::u8, {2}), 4288, 2, 0});
     }
-    const io::CorpusHeader header{4290, 2, 3, 2, 2, DType::f16, std::move(sections)};
+    if (coarse) {
+        sections.push_back({"int8.codes", TensorView(nullptr, DType::i8, {3, 2}), 4352, 6, 0});
+        sections.push_back({"int8.scale", TensorView(nullptr, DType::f32, {3}), 4416, 12, 0});
+        sections.push_back({"bits", TensorView(nullptr, DType::u8, {3, 1}), 4480, 3, 0});
+    }
+    const std::uint64_t size = coarse ? 4483 : 4290;
+    const io::CorpusHeader header{size, 2, 3, 2, 2, DType::f16, std::move(sections)};
     const std::vector<std::byte> page = io::encode_corpus_header(header);
     std::string file(reinterpret_cast<const char*>(page.data()), page.size());
-    file.resize(4290);
+    file.resize(size);
     const std::int64_t offsets[2][3] = {{0, 1, 3}, {0, 1, 2}};
     file.replace(4160, 24, reinterpret_cast<const char*>(offsets[0]), 24);
     file.replace(4224, 24, reinterpret_cast<const char*>(offsets[1]), 24);
@@ -26,8 +32,8 @@ std::string packed(bool ids) {
     return file;
 }
 
-// The page of the header is mostly empty; only its first 640 bytes are part of an input.
-constexpr std::size_t kept = 640;
+// The page of the header is mostly empty; only its first 768 bytes are part of an input.
+constexpr std::size_t kept = 768;
 
 std::string expand(std::string_view input) {
     std::string file(input.substr(0, std::min(kept, input.size())));
@@ -47,7 +53,9 @@ std::string expand(std::string_view input) {
 
 std::vector<std::string> seeds() {
     std::vector<std::string> out;
-    for (const bool ids : {false, true}) out.push_back(packed(ids).erase(kept, io::corpus_page - kept));
+    for (const bool ids : {false, true}) {
+        for (const bool coarse : {false, true}) out.push_back(packed(ids, coarse).erase(kept, io::corpus_page - kept));
+    }
     return out;
 }
 
@@ -64,6 +72,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             fuzz::attempt([&] { (void)corpus.id(i); });
         }
         fuzz::attempt([&] { (void)corpus.find("b"); });
+        for (const Coarse form : corpus.coarse_forms()) {
+            fuzz::attempt([&] {
+                const TokenSet set = corpus.coarse(form);
+                fuzz::touch(set.tokens);
+                fuzz::touch(set.scale);
+            });
+        }
         fuzz::attempt([&] { corpus.verify(); });
         const io::TokenSource source = io::load_tokens(file.path());
         fuzz::touch(source.all().set.tokens);

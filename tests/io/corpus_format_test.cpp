@@ -87,6 +87,26 @@ TEST_F(CorpusFormat, SectionsThatLie) {
                [](CorpusHeader& h) { h.sections[1].view = TensorView(nullptr, DType::i32, {4}); });
 }
 
+TEST_F(CorpusFormat, CoarseFormsThatLie) {
+    const auto add = [](CorpusHeader& h, const char* name, DType dtype, std::initializer_list<std::int64_t> shape,
+                        std::uint64_t offset) {
+        const TensorView view(nullptr, dtype, shape);
+        h.sections.push_back({name, view, offset, static_cast<std::uint64_t>(view.numel()) * size_of(dtype), 0});
+    };
+    CorpusHeader sound = header();
+    add(sound, "int8.codes", DType::i8, {2, 4}, 4352);
+    add(sound, "int8.scale", DType::f32, {2}, 4416);
+    add(sound, "bits", DType::u8, {2, 1}, 4480);
+    EXPECT_EQ(Corpus::open(write("x.rmx", file(sound))).coarse_forms().size(), 2U);
+    expect_bad({"int8.scale", "missing"}, [&](CorpusHeader& h) { add(h, "int8.codes", DType::i8, {2, 4}, 4352); });
+    expect_bad({"int8.codes", "missing"}, [&](CorpusHeader& h) { add(h, "int8.scale", DType::f32, {2}, 4352); });
+    expect_bad({"bits", "[2, 2]", "[2, 1]"}, [&](CorpusHeader& h) { add(h, "bits", DType::u8, {2, 2}, 4352); });
+    expect_bad({"fp8.codes", "int8", "uint8"}, [&](CorpusHeader& h) {
+        add(h, "fp8.codes", DType::i8, {2, 4}, 4352);
+        add(h, "fp8.scale", DType::f32, {2}, 4416);
+    });
+}
+
 TEST_F(CorpusFormat, FieldsBeyondTheStructure) {
     const std::string good = file(header());
     const auto patched = [&](std::size_t place, std::uint32_t value) {

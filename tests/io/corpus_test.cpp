@@ -5,6 +5,7 @@
 #include <random>
 
 #include "io/support.hpp"
+#include "rowmax/compressed.hpp"
 
 namespace rowmax::test {
 namespace {
@@ -42,6 +43,45 @@ TEST_F(CorpusTest, RoundTrip) {
     for (const CorpusSection& section : corpus.sections()) EXPECT_EQ(section.offset % 64, 0U) << section.name;
     EXPECT_FALSE(corpus.section("int8.tokens").given());
     EXPECT_EQ(corpus.section("cu_seqlens").numel(), 4);
+}
+
+TEST_F(CorpusTest, CoarseFormsAreThoseOfItsTokens) {
+    const Coarse forms[] = {Coarse::bits, Coarse::int8, Coarse::fp8};
+    CorpusWriter writer(at("c.rmx"), DType::f32, 2, forms);
+    writer.append(TensorView(numbers_.data(), DType::f32, {2, 2}));
+    TokenSet masked;  // hides the middle one of three tokens
+    const bool mask[] = {true, false, true};
+    masked.tokens = TensorView(numbers_.data() + 4, DType::f32, {3, 2});
+    masked.mask = TensorView(mask, DType::boolean, {3});
+    writer.append(masked);
+    writer.commit();
+    const Corpus corpus = Corpus::open(at("c.rmx"));
+    corpus.verify();
+    EXPECT_EQ(corpus.coarse_forms(), (std::vector<Coarse>{Coarse::int8, Coarse::fp8, Coarse::bits}));
+    EXPECT_EQ(values_of<float>(corpus.tokens()), (std::vector<float>{0, 1, 2, 3, 4, 5, 8, 9}));
+    for (const Coarse form : {Coarse::int8, Coarse::fp8}) {
+        std::vector<std::int8_t> codes(8);
+        std::vector<float> scale(4);
+        const TokenSet set = corpus.coarse(form);
+        const TensorView to(codes.data(), set.tokens.dtype, {4, 2});
+        const TensorView to_scale(scale.data(), DType::f32, {4});
+        if (form == Coarse::int8) quantize_int8(corpus.tokens(), Granularity::token, to, to_scale);
+        if (form == Coarse::fp8) quantize_fp8(corpus.tokens(), false, to, to_scale);
+        EXPECT_EQ(bytes_of(set.tokens), bytes_of(to));
+        EXPECT_EQ(values_of<float>(set.scale), scale);
+        EXPECT_EQ(set.cu_seqlens.shape[0], 3);
+    }
+    EXPECT_EQ(values_of<std::uint8_t>(corpus.coarse(Coarse::bits).tokens), (std::vector<std::uint8_t>{2, 3, 3, 3}));
+    EXPECT_NE(corpus.coarse(Coarse::bits).residual, nullptr);
+}
+
+TEST_F(CorpusTest, WithoutCoarseFormsItSaysSo) {
+    const Corpus corpus = Corpus::open(write_small(true));
+    EXPECT_TRUE(corpus.coarse_forms().empty());
+    expect_error(ErrorCode::invalid_value, {"c.rmx", "coarse form bits"}, [&] { (void)corpus.coarse(Coarse::bits); });
+    expect_error(ErrorCode::invalid_value, {"int4"}, [] { (void)coarse_from_name("int4"); });
+    for (const Coarse form : {Coarse::int8, Coarse::fp8, Coarse::bits})
+        EXPECT_EQ(coarse_from_name(name_of(form)), form);
 }
 
 TEST_F(CorpusTest, WithoutIdsDocumentsAreCalledByNumber) {

@@ -145,9 +145,11 @@ def test_out_and_sizes():
 def test_what_does_not_fit_is_named(tmp_path):
     coarse = rowmax.quantize_int8(D)
     corpus = rowmax.Corpus.pack(tmp_path / "c.rmx", D)
+    coarse_corpus = rowmax.Corpus.pack(tmp_path / "d.rmx", D, coarse="int8")
     for call, error, text in [
         ((Q, D, 3), TypeError, "D must be a pair .documents, coarse form., got ndarray"),
-        ((Q, corpus, 3), NotImplementedError, "Corpus"),
+        ((Q, corpus, 3), ValueError, "D: this Corpus was packed without a coarse form"),
+        ((Q.astype(np.float16), coarse_corpus, 3), TypeError, "Q is float16 but D is float32"),
         ((Q, (D, coarse[0][:50]), 3), ValueError, r"coarse has shape \[50, 20, 32\], but documents \[120, 20, 32\] need"),
         ((Q, (D, (coarse[0],)), 3), ValueError, "got 1 arrays"),
         ((Q, (D, coarse), 0), ValueError, "k must be at least 1, got 0"),
@@ -158,6 +160,10 @@ def test_what_does_not_fit_is_named(tmp_path):
             rowmax.topk_two_stage(*call)
     with pytest.raises(ValueError, match="candidates must be at least 1, got 0"):
         rowmax.topk_two_stage(Q, (D, coarse), 3, candidates=0)
+    with pytest.raises(ValueError, match="cu_seqlens_d: a Corpus has its own offsets"):
+        rowmax.topk_two_stage(Q, coarse_corpus, 3, cu_seqlens_d=[0, 1])
+    with pytest.raises(ValueError, match="d_mask: a Corpus holds no hidden tokens"):
+        rowmax.topk_two_stage(Q, coarse_corpus, 3, d_mask=np.ones((1, 20)))
 
 
 F = np.float32
