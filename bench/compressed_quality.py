@@ -16,6 +16,7 @@ import numpy as np
 import machine
 import results
 import rowmax
+import search_quality
 from debian_text import without_synopsis
 from embeddings import Embeddings, embed_stored
 from known_item import known_items
@@ -143,6 +144,8 @@ def main() -> None:
         found = measures(score(q, d), exact, right)
         lines.append({"case": "compressed", "impl": name, "bytes": token_bytes(d.tokens.shape[1]), **found, **corpus, **stamp})
         print(lines[-1])
+    for line in search_quality.rows(q, d, exact, right):
+        lines.append({**line, **corpus, **stamp})
     results.write(results.FOLDER / f"{machine.slug(machine.device())}-{date}-compressed.jsonl", lines)
 
 

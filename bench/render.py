@@ -196,7 +196,8 @@ def quality_section(path: Path) -> str:
 
 def compressed_section(path: Path) -> str:
     """What compressed forms keep of the ranking: compressed_quality.py."""
-    first, *lines = results.read(path)
+    first, *both = results.read(path)
+    lines = [line for line in both if line["case"] == "compressed"]
     corpus = lines[0]
     note = (f"The demo's texts and model, {corpus['documents']} documents and {corpus['queries']} known-item queries "
             f"({corpus['source']}, {corpus['model']}). Spearman's rank correlation with the float16 ranking of all documents, and "
@@ -205,13 +206,44 @@ def compressed_section(path: Path) -> str:
     rows = [[line["impl"], f"{line['bytes']:g}", f"{line['spearman']:.4f}", f"{100 * line['top_20_overlap']:.1f} %",
              f"{line['recip_rank']:.3f}", f"{line['ndcg_cut_10']:.3f}"] for line in lines]
     header = ["documents as", "bytes a token", "Spearman", "top-20 overlap", "MRR", "nDCG@10"]
-    return f"## What compression costs\n\n{note}\n\n{table(header, rows)}"
+    text = f"## What compression costs\n\n{note}\n\n{table(header, rows)}"
+    searches = [line for line in both if line["case"] == "search"]
+    return f"{text}\n\n{search_section(searches)}" if searches else text
+
+
+def search_section(lines: list[dict]) -> str:
+    """What is found when few documents are scored: search_quality.py."""
+    note = ("The same queries, when few documents get an exact score: those that a coarse form ranks best (`topk_two_stage`), or "
+            "that PLAID finds (`plaid_search`, by `nprobe` centroids a query token). *Of all*: how many of the 20 best of the same "
+            "form, when every document is scored, are among the 20 found; *top-20 overlap*: how many of float16's. MRR and nDCG of "
+            "the 20 found.")
+    rows = [[line["impl"], "" if line["nprobe"] is None else str(line["nprobe"]), str(line["candidates"]),
+             f"{100 * line['recall_of_exhaustive']:.1f} %", f"{100 * line['top_20_overlap']:.1f} %",
+             f"{line['recip_rank']:.3f}", f"{line['ndcg_cut_10']:.3f}"] for line in lines]
+    header = ["search", "nprobe", "scored exactly", "of all", "top-20 overlap", "MRR", "nDCG@10"]
+    return f"### What searches find that score few documents\n\n{note}\n\n{table(header, rows)}"
+
+
+def speed_section(path: Path) -> str:
+    """How fast compressed forms are scored: compressed_speed.py."""
+    first, *lines = results.read(path)
+    note = (f"One query of 32 tokens, {lines[0]['documents']} documents of 300 tokens, d = 128, milliseconds a call: median, 10th "
+            f"to 90th percentile. Codes of the query are made in the call; documents and indexes before. Centroids of the residual "
+            f"rows are random, so that every code is read; scores of numkong are of cosines. {first['device']}, {first['date']}, "
+            f"commit `{first['commit']}`, `{path.name}`.")
+    rows = []
+    for name in dict.fromkeys(line["impl"] for line in lines):
+        here = [find(lines, impl=name, threads=threads) for threads in (1, 2)]
+        rows.append([name, f"{here[0]['bytes']:g}",
+                     *(f"{x['median_ms']:.2f} ({x['p10_ms']:.2f}–{x['p90_ms']:.2f})" for x in here)])
+    return f"## How fast compressed documents are scored\n\n{note}\n\n{table(['', 'bytes a token', '1 thread', '2 threads'], rows)}"
 
 
 def document() -> str:
     parts = [INTRODUCTION]
     parts += [quality_section(path) for path in newest_files("quality")]
     parts += [compressed_section(path) for path in newest_files("compressed")]
+    parts += [speed_section(path) for path in newest_files("compressed-speed")]
     for path in newest_files("cpu"):
         parts += [device_section(path), plots_section(path)]
         parts += [where_time_goes(other) for other in newest_files("where-time-goes")]

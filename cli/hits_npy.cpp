@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,12 @@ void write_hits_npy(io::OutputFile& out, const Ranking& ranking) {
     const bool wide = ranking.score_dtype == DType::f64;
     const std::string fields = fmt::format("[('index', '<i8'), ('score', '<f{}')]", size_of(ranking.score_dtype));
     io::write_npy_header(out, fields, std::array{ranking.query_count, ranking.k});
+    const core::Hit nothing{-std::numeric_limits<double>::infinity(), -1};
     for (std::int64_t i = 0; i < ranking.query_count; ++i) {
         std::string row;
-        for (const core::Hit& hit : ranking.ranked(i)) put(row, hit, wide);
+        const std::vector<core::Hit> hits = ranking.ranked(i);
+        for (const core::Hit& hit : hits) put(row, hit, wide);
+        for (auto n = static_cast<std::int64_t>(hits.size()); n < ranking.k; ++n) put(row, nothing, wide);
         out.write(row);
     }
 }

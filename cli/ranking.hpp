@@ -13,7 +13,7 @@ namespace rowmax::cli {
 
 struct Ranking {
     std::int64_t query_count = 0;
-    std::int64_t k = 0;  ///< cut to the number of documents, so that every list is full
+    std::int64_t k = 0;  ///< cut to the number of documents: that of a full list
     DType score_dtype = DType::f32;
     std::function<std::string(std::int64_t)> query_id;
     std::function<std::string(std::int64_t)> document_id;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "cli/hits_npy.hpp"
 #include "cli/outputs.hpp"
 #include "cli/search_index.hpp"
+#include "cli/search_two_stage.hpp"
 #include "cli/shared.hpp"
 #include "cli/signals.hpp"
 #include "io/ids.hpp"
@@ -34,6 +36,11 @@ struct SearchCommand {
     std::string queries;
     std::vector<std::string> corpora;
     std::string index;
+    std::optional<std::int64_t> nprobe;
+    std::optional<std::int64_t> candidates;
+    std::string threshold;
+    std::string coarse;
+    bool exact = false;
     std::int64_t k = 100;
     std::string format;
     std::string tag = "rowmax";
@@ -53,6 +60,12 @@ std::string check_tag(const std::string& tag) {
     } catch (const Error& error) {
         return error.what();
     }
+}
+
+std::string check_number(const std::string& text) {
+    char* end = nullptr;
+    const float value = std::strtof(text.c_str(), &end);
+    return text.empty() || *end != '\0' || value != value ? fmt::format("'{}' is not a number", text) : std::string();
 }
 
 // The format that was asked for, or else what the output's name says.
@@ -250,25 +263,86 @@ void run_search(const SearchCommand& command) {
     checkpoints.remove();
 }
 
+/// Whether the lists of an index are to be asked.
+bool probes(const SearchCommand& command) {
+    return command.nprobe || command.candidates || !command.threshold.empty();
+}
+
+void refuse_devices(const SearchCommand& command, const char* what) {
+    if (command.compute.device == "auto" || command.compute.device == "cpu") return;
+    throw UsageError(fmt::format("--device {}: {} is scored on the CPU", command.compute.device, what));
+}
+
+[[noreturn]] void too_little_memory(const SearchCommand& command, const Error& error) {
+    throw UsageError(fmt::format("--memory {}: {}", command.compute.memory, error.what()));
+}
+
+// Corpora with a coarse form, on the CPU, in one go.
+void run_two_stage_search(const SearchCommand& command) {
+    refuse_devices(command, "a coarse form");
+    if (command.compute.normalize) throw UsageError("--normalize: a coarse form is of tokens as they are");
+    check_files(command);
+    io::OutputFile out = open_output(command.output);
+    const io::TokenSource queries = load_input(command.queries, command.query_input, command.compute);
+    std::vector<io::TokenSource> corpora;
+    for (const std::string& path : command.corpora)
+        corpora.push_back(load_input(path, command.corpus_input, command.compute));
+    const TwoStageRequest request{command.k, *command.candidates, command.coarse, memory_cap(command.compute),
+                                  score_options(command.compute)};
+    try {
+        write_run(command, search_two_stage(queries, corpora, request), out);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::out_of_memory || command.compute.memory.empty()) throw;
+        too_little_memory(command, error);
+    }
+    out.commit();
+}
+
+PlaidSearchOptions plaid_options(const SearchCommand& command) {
+    PlaidSearchOptions how;
+    how.nprobe = command.nprobe.value_or(how.nprobe);
+    how.candidates = command.candidates.value_or(how.candidates);
+    if (!command.threshold.empty()) how.threshold = std::strtof(command.threshold.c_str(), nullptr);
+    return how;
+}
+
 // An index is scored on the CPU, in one go.
 void run_index_search(const SearchCommand& command) {
     if (!command.corpora.empty())
         throw UsageError("--index: it takes the place of the corpora, of which some are named");
-    if (command.compute.device != "auto" && command.compute.device != "cpu") {
-        throw UsageError(fmt::format("--device {}: an index is scored on the CPU", command.compute.device));
-    }
+    refuse_devices(command, "an index");
+    if (!command.coarse.empty()) throw UsageError("--coarse: an index has none");
     if (command.compute.normalize) throw UsageError("--normalize: the tokens of an index are normalised as it is");
+    if (probes(command) && !command.compute.memory.empty())
+        throw UsageError("--memory: it does not bound a search by --nprobe, which holds tables of the index");
+    if (command.exact && probes(command)) {
+        throw UsageError("--exact: --nprobe, --candidates and --threshold look at some of the documents only");
+    }
     check_outputs({{"--output", command.output}}, {command.queries, command.query_input.ids});
     io::OutputFile out = open_output(command.output);
     const io::TokenSource queries = load_input(command.queries, command.query_input, command.compute);
     const io::PlaidIndex index = io::PlaidIndex::open(command.index);
-    write_run(command, search_index(index, queries, command.k, score_options(command.compute)), out);
+    const Options options = score_options(command.compute);
+    try {
+        write_run(command,
+                  probes(command) ? probe_index(index, queries, command.k, plaid_options(command), options)
+                                  : search_index(index, queries, command.k, options, memory_cap(command.compute)),
+                  out);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::out_of_memory || command.compute.memory.empty()) throw;
+        too_little_memory(command, error);
+    }
     out.commit();
 }
 
 void run(const SearchCommand& command) {
     if (!command.index.empty()) return run_index_search(command);
     if (command.corpora.empty()) throw UsageError("corpora: name some, or an --index");
+    if (command.nprobe || !command.threshold.empty()) throw UsageError("--nprobe and --threshold go with an --index");
+    if (!command.candidates && !command.coarse.empty()) throw UsageError("--coarse goes with --candidates");
+    if (command.candidates && command.exact)
+        throw UsageError("--exact: --candidates gives exact scores to some documents only");
+    if (command.candidates) return run_two_stage_search(command);
     run_search(command);
 }
 
@@ -277,6 +351,22 @@ void add_options(Command& app, SearchCommand& command) {
         .required();
     app.add("corpora", command.corpora, "Document tokens, one input or several: the same kinds");
     app.add("--index", command.index, "A folder that fast-plaid, next-plaid or ColBERTv2 wrote, in place of corpora");
+    app.add("--nprobe", command.nprobe,
+            "With --index: look only at documents near so many centroids of each query token, as PLAID does (8 when "
+            "--candidates or --threshold is given)")
+        .at_least(1);
+    app.add("--candidates", command.candidates,
+            "Score so many documents exactly: with --index the best of those by their centroids (1024), else the best "
+            "of all by the coarse form of the corpora")
+        .at_least(1);
+    app.add("--coarse", command.coarse,
+            "With --candidates: the coarse form to scan, int8, fp8 or bits; when left out, the first that all corpora "
+            "have")
+        .one_of({"int8", "fp8", "bits"});
+    app.add("--threshold", command.threshold,
+            "With --index: leave out centroids below this score in a first round, as PLAID does")
+        .satisfies(check_number);
+    app.add_flag("--exact", command.exact, "Score every document, which is the default");
     app.add("-k", command.k, "Documents to return for each query").show_default().at_least(1);
     app.add("-o,--output", command.output, "Output file; standard output when left out");
     app.add("--format", command.format,
@@ -301,7 +391,8 @@ void add_search(Program& program) {
     auto command = std::make_shared<SearchCommand>();
     add_options(sub, *command);
     sub.set_footer(
-        "Every document is scored exactly; equal scores: first document first. Corpus files are read in place, so a "
+        "Every document is scored exactly, unless --candidates says otherwise; equal scores: first document first. "
+        "Corpus files are read in place, so a "
         "corpus\n"
         "may be much larger than memory. While a search runs it saves its progress beside the output; after a crash,\n"
         "a full disk or Ctrl-C the same command continues there and gives the same bytes. A checkpoint of another "
@@ -315,13 +406,17 @@ void add_search(Program& program) {
         "--format npy writes one array [queries, min(k, documents)] with the fields 'index' (the document's number, "
         "counted\n"
         "through all corpora) and 'score'.\n\n"
-        "--index ranks all documents of a PLAID index by their decoded tokens, exactly; ids are document numbers. It "
-        "neither\n"
-        "saves progress nor uses a device.\n\nExamples:\n"
+        "--index ranks all documents of a PLAID index by their decoded tokens, exactly; ids are document numbers. With "
+        "--nprobe\n"
+        "only documents near the query's centroids are looked at, whose scores are the same: a list may lack what was "
+        "not\n"
+        "found, or be short. Neither saves progress nor uses a device.\n\nExamples:\n"
         "  rowmax search queries.npy docs.rmx -k 10\n"
         "  rowmax search queries.npz part1.rmx part2.rmx -k 1000 --memory 4G -o run.trec\n"
         "  rowmax search queries.npy docs.rmx --device all -o run.trec\n"
         "  rowmax search queries.npy --index plaid/ -k 10\n"
+        "  rowmax search queries.npy --index plaid/ -k 10 --nprobe 8 --candidates 500\n"
+        "  rowmax search queries.npy coarse.rmx -k 10 --candidates 500\n"
         "  rowmax search queries.npy pages/ --normalize --format jsonl | jq .hits[0]");
     sub.runs([command] { run(*command); });
 }

@@ -19,6 +19,7 @@ void define_corpus(nb::module_& m);
 void define_points(nb::module_& m);
 void define_selection(nb::module_& m);
 void define_selection_methods(nb::class_<Request>& request);
+void define_plaid(nb::module_& m);
 
 namespace {
 
@@ -119,6 +120,7 @@ NB_MODULE(_native, m) {
     define_corpus(m);
     define_points(m);
     define_selection(m);
+    define_plaid(m);
     m.def("score_tensors", &score_tensors, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg() = false);
     m.def("gradient_tensors", &gradient_tensors);
     m.def("score_into", &score_into, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());

@@ -12,6 +12,7 @@ from rowmax._grid import inverse_grid, scatter_sum
 from rowmax._kmeans import Clusters, kmeans
 from rowmax._native import KernelInfo
 from rowmax._native import version as _version
+from rowmax._plaid import PlaidChunk, PlaidIndex, plaid_approx_score_packed, plaid_candidates, plaid_probe, plaid_search
 from rowmax._points import chamfer, nearest
 from rowmax._quantized import maxsim_fp8, maxsim_int8, quantize_fp8, quantize_int8
 from rowmax._residual import maxsim_residual, maxsim_residual_varlen, plaid_approx_score, unpack_residual
@@ -27,6 +28,8 @@ __all__ = [
     "Corpus",
     "Explanation",
     "KernelInfo",
+    "PlaidChunk",
+    "PlaidIndex",
     "VersionInfo",
     "__version__",
     "chamfer",
@@ -50,6 +53,10 @@ __all__ = [
     "maxsim_xtr",
     "nearest",
     "plaid_approx_score",
+    "plaid_approx_score_packed",
+    "plaid_candidates",
+    "plaid_probe",
+    "plaid_search",
     "quantize_fp8",
     "quantize_int8",
     "routing",

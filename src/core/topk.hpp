@@ -20,6 +20,8 @@ class TopK {
     TopK(std::int64_t queries, std::int64_t k);
     /// Offers document `document` with `score` for `query`.
     void push(std::int64_t query, double score, std::int64_t document);
+    /// The last of the kept ones of `query`, of which there is one.
+    [[nodiscard]] const Hit& worst(std::int64_t query) const { return heaps_[static_cast<std::size_t>(query)].front(); }
     /// The best of `query`, in order; at most k.
     [[nodiscard]] std::vector<Hit> ranked(std::int64_t query) const;
     [[nodiscard]] std::int64_t k() const { return k_; }

@@ -54,6 +54,19 @@ Array read_array(const fs::path& folder, const std::string& name, bool torch, st
     return checked_array(std::move(tensors.back()), path, types, ndim);
 }
 
+/// Rows of a merged file, which go on behind the last document: the rest is padding.
+Array merged_rows(const Array& merged, const fs::path& path, std::int64_t first, std::int64_t count) {
+    if (merged.view.shape[0] - first < count) {
+        bad_data(path.string(), "it holds {} rows, but the documents count {} tokens", merged.view.shape[0],
+                 first + count);
+    }
+    Array rows = merged;
+    const std::int64_t bytes = merged.view.stride[0] * static_cast<std::int64_t>(size_of(merged.view.dtype));
+    rows.view.data = static_cast<std::byte*>(merged.view.data) + first * bytes;
+    rows.view.shape[0] = count;
+    return rows;
+}
+
 std::vector<std::int64_t> read_offsets(const fs::path& path) {
     const IndexJson lengths = read_json(path);
     if (!lengths.is_array()) bad_data(path.string(), "it must be a list of lengths");
@@ -80,6 +93,7 @@ bool is_plaid_index(const fs::path& folder) {
 
 PlaidIndex PlaidIndex::open(const fs::path& folder) {
     PlaidIndex index;
+    index.folder_ = folder;
     std::error_code ignored;
     index.torch_ = !fs::exists(folder / "centroids.npy", ignored) && fs::exists(folder / "centroids.pt", ignored);
     const fs::path metadata = folder / "metadata.json";
@@ -107,9 +121,21 @@ void PlaidIndex::read_chunk(const fs::path& folder, std::int64_t number) {
     const std::string codes = fmt::format("{}.codes", number);
     const std::string residuals = fmt::format("{}.residuals", number);
     const fs::path lengths = folder / fmt::format("doclens.{}.json", number);
-    PlaidChunk chunk{read_array(folder, codes, torch_, {DType::i64, DType::i32}, 1),
-                     read_array(folder, residuals, torch_, {DType::u8}, 2), read_offsets(lengths)};
+    PlaidChunk chunk;
+    chunk.cu_seqlens = read_offsets(lengths);
     const std::int64_t tokens = chunk.cu_seqlens.back();
+    std::error_code ignored;
+    const fs::path merged = folder / "merged_codes.npy";
+    // fast-plaid joins the chunks' files when it opens an index, and may remove them.
+    if (!torch_ && !fs::exists(folder / (codes + ".npy"), ignored) && fs::exists(merged, ignored)) {
+        const Array all = read_array(folder, "merged_codes", false, {DType::i64, DType::i32}, 1);
+        chunk.codes = merged_rows(all, merged, token_count_, tokens);
+        const Array rest = read_array(folder, "merged_residuals", false, {DType::u8}, 2);
+        chunk.residuals = merged_rows(rest, folder / "merged_residuals.npy", token_count_, tokens);
+    } else {
+        chunk.codes = read_array(folder, codes, torch_, {DType::i64, DType::i32}, 1);
+        chunk.residuals = read_array(folder, residuals, torch_, {DType::u8}, 2);
+    }
     if (chunk.codes.view.shape[0] != tokens) {
         bad_data((folder / codes).string(), "it holds {} codes, but {} counts {} tokens", chunk.codes.view.shape[0],
                  lengths.filename().string(), tokens);

@@ -10,6 +10,7 @@
 #include "io/array.hpp"
 #include "rowmax/compressed.hpp"
 #include "rowmax/maxsim.hpp"
+#include "rowmax/plaid.hpp"
 
 namespace rowmax::io {
 
@@ -20,6 +21,18 @@ struct PlaidChunk {
     std::vector<std::int64_t> cu_seqlens;  ///< [documents + 1]
 
     [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(cu_seqlens.size()) - 1; }
+};
+
+/// The inverted file of an index: the one in its folder, or, where there is none, made of the codes.
+class PlaidLists {
+  public:
+    [[nodiscard]] InvertedFile view() const;
+    [[nodiscard]] bool stored() const { return documents_.owner != nullptr; }
+
+  private:
+    friend class PlaidIndex;
+    Array documents_;     ///< mapped
+    InvertedLists made_;  ///< its lengths those of both
 };
 
 /// A folder with the names of an index.
@@ -39,6 +52,10 @@ class PlaidIndex {
     [[nodiscard]] DType centroid_dtype() const { return centroids_.view.dtype; }
     [[nodiscard]] const std::vector<PlaidChunk>& chunks() const { return chunks_; }
 
+    /// Reads the lists' lengths, and checks them; of codes, when there are no lists.
+    [[nodiscard]] PlaidLists lists() const;
+    /// The whole index for plaid_search(); `lists` and this must outlive it.
+    [[nodiscard]] PlaidIndexView view(const PlaidLists& lists) const;
     /// Tokens are normalised after decoding, as both libraries do.
     [[nodiscard]] ResidualTables tables() const;
     /// Documents first .. last - 1 of a chunk; `tables` must outlive it, and the index too.
@@ -47,7 +64,9 @@ class PlaidIndex {
 
   private:
     void read_chunk(const std::filesystem::path& folder, std::int64_t number);
+    [[nodiscard]] std::vector<PlaidPart> parts() const;
 
+    std::filesystem::path folder_;
     bool torch_ = false;  ///< ColBERTv2's files
     int nbits_ = 0;
     Array centroids_;

@@ -101,3 +101,34 @@ def test_colbert_indexes_of_torch_files(rowmax, index, rng):
     assert "buckets.pt: it holds something else than tensors" in rowmax(*search, other, code=3).stderr
     (other / "buckets.pt").write_bytes((other / "centroids.pt").read_bytes()[:-30])
     assert "buckets.pt: zip" in rowmax(*search, other, code=3).stderr
+
+
+def test_probes_find_what_is_near(rowmax, index):
+    folder, queries, documents = index
+    search = ("search", folder / "q.npy", "--index", folder / "index")
+    exact = read_trec(rowmax(*search).stdout)
+    assert rowmax(*search, "--exact").stdout == rowmax(*search).stdout
+    every = read_trec(rowmax(*search, "--nprobe", 30).stdout)
+    empty = str([len(d) for d in documents].index(0))
+    for query, hits in exact.items():
+        assert every[query] == [hit for hit in hits if hit[0] != empty]
+    few = read_trec(rowmax(*search, "--nprobe", 1, "--candidates", 2, "-k", 2).stdout)
+    for query, hits in few.items():
+        assert 0 < len(hits) <= 2 and set(hits) <= set(exact[query])
+    one, two = (rowmax(*search, "--candidates", 3, "--threshold", "0.3", "--threads", n).stdout for n in (1, 2))
+    assert one == two and read_trec(one)
+    rowmax(*search, "--nprobe", 1, "-o", folder / "run.npy")
+    array = np.load(folder / "run.npy")
+    assert array.shape == (3, len(documents)) and (array["index"][:, -1] == -1).all()
+
+
+def test_usage_of_probes(rowmax, index):
+    folder, _, _ = index
+    search = ("search", folder / "q.npy", "--index", folder / "index")
+    assert "--exact" in rowmax(*search, "--exact", "--nprobe", 2, code=2).stderr
+    assert "--nprobe" in rowmax(*search, "--nprobe", 0, code=2).stderr
+    assert "'x' is not a number" in rowmax(*search, "--threshold", "x", code=2).stderr
+    assert "--nprobe" in rowmax("search", folder / "q.npy", folder / "q.npy", "--nprobe", 2, code=2).stderr
+    np.save(folder / "index" / "ivf.npy", np.array([9]))
+    np.save(folder / "index" / "ivf_lengths.npy", np.array([1]))
+    assert "ivf[0] is 9, but there are 7 documents" in rowmax(*search, "--nprobe", 30, code=3).stderr

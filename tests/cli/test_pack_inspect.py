@@ -161,3 +161,27 @@ def test_mismatched_inputs_name_both_values(rowmax, documents):
     done = rowmax("search", documents / "q.npy", documents / "half.npy", code=3)
     assert "float32" in done.stderr
     assert "float16" in done.stderr
+
+
+def test_pack_as_index(rowmax, documents):
+    folder = documents / "index"
+    done = rowmax("pack", documents / "packed.npz", "--index", "--nbits", 8, "--centroids", 4, "-o", folder, "--json")
+    assert json.loads(done.stdout) == {"documents": 5, "tokens": 16, "centroids": 4, "chunks": 1}
+    found = json.loads(rowmax("inspect", folder, "--deep", "--json").stdout)
+    assert (found["items"], found["tokens"], found["nbits"], found["centroids"]) == (5, 16, 8, 4)
+    exact = rowmax("search", documents / "q.npy", "--index", folder).stdout
+    wanted = read_trec(rowmax("search", documents / "q.npy", documents / "packed.npz", "--normalize").stdout)
+    assert {len(hits) for hits in read_trec(exact).values()} == {len(hits) for hits in wanted.values()}
+    for name in ("folder", "lengths.npz", "masked.npz"):
+        rowmax("pack", documents / name, "--index", "--nbits", 8, "--centroids", 4, "-o", documents / f"{name}.index",
+               "--threads", 1, "--memory", "64M")  # fmt: skip
+        assert (documents / f"{name}.index" / "doclens.0.json").read_bytes() == (folder / "doclens.0.json").read_bytes()
+    assert "exists" in rowmax("pack", documents / "packed.npz", "--index", "-o", folder, code=3).stderr
+
+
+def test_usage_of_pack_as_index(rowmax, documents):
+    pack = ("pack", documents / "packed.npz", "-o", documents / "out")
+    assert "--index" in rowmax(*pack, "--nbits", 4, code=2).stderr
+    assert "--to" in rowmax(*pack, "--index", "--to", "float16", code=2).stderr
+    assert "nbits must be 1, 2, 4 or 8, got 3" in rowmax(*pack, "--index", "--nbits", 3, code=3).stderr
+    assert not (documents / "out").exists()

@@ -74,6 +74,21 @@ TEST_F(PlaidIndexTest, TypesOfNextPlaidAreReadToo) {
     EXPECT_EQ(PlaidIndex::open(folder_).centroid_dtype(), DType::f32);
 }
 
+// As fast-plaid leaves them once it has opened an index: one file for all chunks, and rows of padding.
+TEST_F(PlaidIndexTest, MergedFilesAreReadWhereChunksAreGone) {
+    chunk(1, "[4]", 4);
+    for (const char* name : {"0.codes.npy", "1.codes.npy", "0.residuals.npy", "1.residuals.npy"}) fs::remove(at(name));
+    array("merged_codes.npy", Array(DType::i64, {9}, {0, 1, 2, 2, 1, 0, 1, 0, 0}));
+    array("merged_residuals.npy", Array(DType::u8, {9, 4}, {1, 2, 3, 4, 5}));
+    const PlaidIndex index = PlaidIndex::open(folder_);
+    EXPECT_EQ(index.count(), 4);
+    EXPECT_EQ(index.token_count(), 7);
+    EXPECT_EQ(test::values_of<std::int64_t>(index.chunks()[1].codes.view), (std::vector<std::int64_t>{2, 1, 0, 1}));
+    EXPECT_EQ(test::values_of<std::uint8_t>(index.chunks()[1].residuals.view)[0], 3);  // of row 3, bytes 12 ..
+    array("merged_codes.npy", Array(DType::i64, {6}, {0}));
+    expect_wrong(ErrorCode::data, {"merged_codes.npy", "6 rows", "7 tokens"});
+}
+
 TEST_F(PlaidIndexTest, WhatIsWrongIsNamed) {
     text("doclens.0.json", "[2, 0, 2]");
     expect_wrong(ErrorCode::data, {"0.codes", "3 codes", "doclens.0.json", "4 tokens"});
