@@ -38,10 +38,15 @@ class JaxFramework(Framework):
             _native.wait(array.__dlpack_device__()[1], _DEFAULT_STREAM)
         if array.dtype.name == "bfloat16":  # which numpy does not export
             return jax.numpy.asarray(array)
-        return jax.dlpack.from_dlpack(array)
+        with _enable_x64(True):  # int64 would become int32
+            return jax.dlpack.from_dlpack(array)
 
     def result(self, shape: tuple[int, ...], like: Any) -> tuple[Any, Any]:
         return bfloat16_result(shape, like) or super().result(shape, like)
+
+    def rows(self, index: Any, table: Any) -> Any:
+        with _enable_x64(True):
+            return super().rows(index, table)
 
     def cast(self, array: Any, dtype: str) -> Any:
         with _enable_x64(True):

@@ -137,29 +137,28 @@ class ScatterCall {
 
     void run_batch(std::int64_t b, int threads) const {
         const cpu::ScatterBatch work = batch(b);
-        if (call_.row_ptr != nullptr) {
+        const bool direct = cpu::scatter_directly(work.sources, work.destinations, call_.channels, sizeof(Sum));
+        if (call_.row_ptr != nullptr &&
+            !(direct && cpu::grid_is_slower(work.sources, work.destinations, call_.channels))) {
             const cpu::Csr csr{call_.row_ptr + b * (call_.destinations + 1), call_.source + b * work.sources, false};
             return cpu::ScatterCsr<Sum>(ops_, work, csr).run(threads);
         }
-        if (cpu::scatter_directly(work.sources, work.destinations, call_.channels, sizeof(Sum))) {
-            return run_direct(b, work, threads);
-        }
+        if (direct) return run_direct(b, work, threads);
         std::vector<std::int64_t> starts(static_cast<std::size_t>(work.destinations + 1));
         const auto sources = std::make_unique_for_overwrite<std::int64_t[]>(static_cast<std::size_t>(work.sources));
-        const std::int64_t first = index_.first(b);
-        cpu::counting_sort(
-            work.sources, work.destinations, [&](std::int64_t s) { return index_.at(first, s); }, starts.data(),
-            sources.get());
+        index_.with_batch(b, [&](auto destination) {
+            cpu::counting_sort(work.sources, work.destinations, destination, starts.data(), sources.get());
+        });
         const cpu::Csr csr{starts.data(), sources.get(), true};
         cpu::ScatterCsr<Sum>(ops_, work, csr).run(threads);
     }
 
     void run_direct(std::int64_t b, const cpu::ScatterBatch& work, int threads) const {
-        const std::int64_t first = index_.first(b);
-        core::parallel_for(threads, threads, [&](std::int64_t part) {
-            const cpu::ScatterShare share =
-                cpu::scatter_share(work.destinations, work.rows.channels, part, std::int64_t{threads});
-            cpu::ScatterDirect<Sum>(ops_, work, share).run([&](std::int64_t s) { return index_.at(first, s); });
+        const std::int64_t parts = cpu::scatter_parts(call_.channels, threads);
+        core::parallel_for(threads, parts, [&](std::int64_t part) {
+            const cpu::ScatterShare share = cpu::scatter_share(work.destinations, work.rows.channels, part, parts);
+            index_.with_batch(b,
+                              [&](auto destination) { cpu::ScatterDirect<Sum>(ops_, work, share).run(destination); });
         });
     }
 

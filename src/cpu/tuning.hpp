@@ -116,4 +116,16 @@ constexpr bool scatter_directly(std::int64_t sources, std::int64_t destinations,
     return small || sources < destinations / 4;
 }
 
+/// Whether adding directly beats a grid that is there already: where rows are short and a destination has few of them,
+/// what is done once for each destination takes longer than its sum.
+constexpr bool grid_is_slower(std::int64_t sources, std::int64_t destinations, std::int64_t channels) {
+    return channels < 8 && sources / 32 < destinations;
+}
+
+/// Threads that add directly. Shared out by destinations, each looks at the whole index and skips at random what
+/// belongs to the others, which for short rows takes as long as adding it.
+constexpr std::int64_t scatter_parts(std::int64_t channels, std::int64_t threads) {
+    return channels < 16 ? 1 : threads;
+}
+
 }  // namespace rowmax::cpu

@@ -38,6 +38,11 @@ TEST(Tuning, SumsThatFitTheCacheAreAddedDirectly) {
     EXPECT_TRUE(scatter_directly(0, 10, 0, 4));
     EXPECT_FALSE(scatter_directly(1000000, 1000000, 64, 4));
     EXPECT_TRUE(scatter_directly(1000, 1000000, 64, 4)) << "a sort would look at every destination";
+    EXPECT_TRUE(grid_is_slower(1000, 1000, 1));
+    EXPECT_FALSE(grid_is_slower(1000000, 4, 1));
+    EXPECT_FALSE(grid_is_slower(1000, 1000, 64));
+    EXPECT_EQ(scatter_parts(4, 8), 1);
+    EXPECT_EQ(scatter_parts(64, 8), 8);
 }
 
 TEST(Tuning, QueryRowsAreSplitWithoutLossAndWithOneStepAPanel) {

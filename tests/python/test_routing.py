@@ -95,3 +95,30 @@ def test_errors_name_the_argument():
         with pytest.raises(error, match=match):
             call()
     assert isinstance(rowmax.routing.Route._fields, tuple)
+
+
+def test_jax_arrays():
+    jnp = pytest.importorskip("jax.numpy")
+    rng = np.random.default_rng(7)
+    index, values = rng.integers(-1, 4, (2, 30)).astype(np.int32), rng.integers(-3, 4, (2, 30, 5)).astype(np.float32)
+    wanted = rowmax.scatter_sum(index, values, 4)
+    grid = rowmax.inverse_grid(jnp.asarray(index), 4)
+    assert [part.dtype for part in grid] == [np.int64, np.int64]
+    for dtype in (jnp.float32, jnp.bfloat16, jnp.float16):
+        sums = rowmax.scatter_sum(jnp.asarray(index), jnp.asarray(values, dtype), 4, grid)
+        assert isinstance(sums, jnp.ndarray) and sums.dtype == dtype
+        np.testing.assert_array_equal(np.asarray(sums, np.float32), wanted)
+    x, experts = jnp.asarray(values[0]), jnp.asarray(np.stack([index[0], index[1]], 1))
+    packed, route = rowmax.routing.dispatch(x, experts, 4, capacity=5)
+    by_numpy, numpy_route = rowmax.routing.dispatch(values[0], np.asarray(experts), 4, capacity=5)
+    np.testing.assert_array_equal(packed, by_numpy)
+    out = rowmax.routing.combine(packed, route, jnp.ones((30, 2), jnp.float32))
+    np.testing.assert_array_equal(out, rowmax.routing.combine(by_numpy, numpy_route))
+    best = rowmax.routing.top_experts(x, 2)
+    np.testing.assert_array_equal(best[0], rowmax.routing.top_experts(values[0], 2)[0])
+    scores, tokens = rowmax.maxsim_topk_tokens(x, jnp.asarray(values), 3, return_index=True)
+    np.testing.assert_array_equal(tokens, rowmax.maxsim_topk_tokens(values[0], values, 3, return_index=True)[1])
+    assert isinstance(scores, jnp.ndarray)
+    found = rowmax.kmeans(x, 3)
+    assert isinstance(found.centroids, jnp.ndarray)
+    np.testing.assert_array_equal(found.index, rowmax.kmeans(values[0], 3).index)

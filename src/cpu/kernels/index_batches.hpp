@@ -53,6 +53,22 @@ class IndexBatches {
         return core::detail::read_int(data_, wide_, first + source * stride_);
     }
 
+    /// Calls f with a function that gives the destination of a source of one batch: of the index's type where its
+    /// numbers lie side by side.
+    template <class F>
+    void with_batch(std::int64_t batch, F f) const {
+        const std::int64_t start = first(batch);
+        if (stride_ == 1 && wide_) {
+            const auto* numbers = static_cast<const std::int64_t*>(data_) + start;
+            f([numbers](std::int64_t s) { return numbers[s]; });
+        } else if (stride_ == 1) {
+            const auto* numbers = static_cast<const std::int32_t*>(data_) + start;
+            f([numbers](std::int64_t s) { return std::int64_t{numbers[s]}; });
+        } else {
+            f([this, start](std::int64_t s) { return at(start, s); });
+        }
+    }
+
   private:
     const void* data_;
     bool wide_;

@@ -117,7 +117,7 @@ class FindLast {
           params_(params),
           k_(k),
           last_(last),
-          schedule_(params, query_rows(params.dim, sizeof(Value), 2 * typed<Value>(machine.tiles).lanes)) {}
+          schedule_(params, select_query_rows(machine, params)) {}
 
     void run() {
         const std::int64_t width = params_.pairs.width;
@@ -174,9 +174,9 @@ class FindLast {
 template <class Value>
 class RetrievedFold : public FoldBase<Value> {
   public:
-    RetrievedFold(const core::Params& params, const Schedule& schedule, const core::Retrieval& out,
-                  const Found<Value>* last)
-        : FoldBase<Value>(params, schedule), out_(out), last_(last) {}
+    RetrievedFold(const core::Params& params, const Schedule& schedule, const SelectOps<Value>& ops,
+                  const core::Retrieval& out, const Found<Value>* last)
+        : FoldBase<Value>(params, schedule), ops_(ops), out_(out), last_(last) {}
 
     void load(const QueryBlock<Value>& queries, const Span& span) {
         FoldBase<Value>::load(queries, span);
@@ -190,7 +190,7 @@ class RetrievedFold : public FoldBase<Value> {
     }
     void add(const SimilarityBlock<Value>& block) {
         if (first_kept_ < 0) first_kept_ = block.rows->tokens[0];
-        for (std::int64_t r = 0; r < block.rows->count; ++r) maxima_.add(block.at(0, r), block.rows->tokens[r]);
+        maxima_.add(ops_, block, 0);
     }
     void close(std::int64_t item) {
         this->each_pair(item, [&](const Piece& piece, std::int64_t pair) {
@@ -218,7 +218,7 @@ class RetrievedFold : public FoldBase<Value> {
         std::int64_t count = 0;
         for (std::int64_t lane = piece.first_lane; lane < piece.first_lane + piece.kept; ++lane) {
             const std::int64_t position = this->queries_->position(lane);
-            const std::int32_t token = maxima_.token[lane] < 0 ? first_kept_ : maxima_.token[lane];
+            const std::int32_t token = maxima_.winner(lane, first_kept_);
             const Found<Value> best{maxima_.best[lane], pair, token};
             const Found<Value>& last = last_[piece.query * this->params_.q.max_length + position];
             const bool retrieved = last.pair < 0 || !before(last, best);
@@ -233,6 +233,7 @@ class RetrievedFold : public FoldBase<Value> {
 
     static constexpr std::int32_t imputed_token = -2;
 
+    const SelectOps<Value>& ops_;
     const core::Retrieval& out_;
     const Found<Value>* last_;
     LaneMaxima<Value> maxima_;
@@ -250,8 +251,9 @@ void retrieve(const SelectMachine<Value>& machine, const core::Params& params, c
         out.last_pair[i] = last[static_cast<std::size_t>(i)].pair;
         out.last_token[i] = last[static_cast<std::size_t>(i)].token;
     }
-    scan_pairs(machine, params,
-               [&](const Schedule& schedule) { return RetrievedFold<Value>(params, schedule, out, last.data()); });
+    scan_pairs(machine, params, [&](const Schedule& schedule) {
+        return RetrievedFold<Value>(params, schedule, machine.select, out, last.data());
+    });
 }
 
 }  // namespace

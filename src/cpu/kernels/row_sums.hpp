@@ -58,6 +58,18 @@ ROWMAX_INLINE void sum_channels(const SourceRows& rows, const std::int64_t* sour
     unroll<0, Vectors>([&](auto v) ROWMAX_FLATTEN { Vec::store(sum + channel + v * Vec::lanes, total[v]); });
 }
 
+/// The same of `Size` channels that fill no vector.
+template <class Rows, int Size>
+ROWMAX_INLINE void sum_singly(const SourceRows& rows, const std::int64_t* sources, std::int64_t count,
+                              std::int64_t channel, typename Rows::Sum* sum) {
+    typename Rows::Sum total[Size] = {};
+    for (std::int64_t i = 0; i < count; ++i) {
+        const std::byte* row = rows.data + sources[i] * rows.stride + channel * Rows::size;
+        unroll<0, Size>([&](auto c) ROWMAX_FLATTEN { total[c] += Rows::one(row + c * Rows::size); });
+    }
+    unroll<0, Size>([&](auto c) ROWMAX_FLATTEN { sum[channel + c] = total[c]; });
+}
+
 template <class Rows>
 inline void sum_run(const SourceRows& rows, const std::int64_t* sources, std::int64_t count, typename Rows::Sum* sum) {
     constexpr std::int64_t lanes = Rows::Vec::lanes;
@@ -65,13 +77,8 @@ inline void sum_run(const SourceRows& rows, const std::int64_t* sources, std::in
     for (; c + 8 * lanes <= rows.channels; c += 8 * lanes) sum_channels<Rows, 8>(rows, sources, count, c, sum);
     for (; c + 2 * lanes <= rows.channels; c += 2 * lanes) sum_channels<Rows, 2>(rows, sources, count, c, sum);
     for (; c + lanes <= rows.channels; c += lanes) sum_channels<Rows, 1>(rows, sources, count, c, sum);
-    for (; c < rows.channels; ++c) {
-        typename Rows::Sum total = 0;
-        for (std::int64_t i = 0; i < count; ++i) {
-            total += Rows::one(rows.data + sources[i] * rows.stride + c * Rows::size);
-        }
-        sum[c] = total;
-    }
+    for (; c + 4 <= rows.channels; c += 4) sum_singly<Rows, 4>(rows, sources, count, c, sum);
+    for (; c < rows.channels; ++c) sum_singly<Rows, 1>(rows, sources, count, c, sum);
 }
 
 template <class Rows>

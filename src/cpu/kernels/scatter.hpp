@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -195,7 +196,7 @@ class ScatterDirect {
     template <class DestinationOf>
     void run(DestinationOf destination) {
         if (channels_ == 1 && !is_half(batch_.dtype)) {
-            scan(destination, [&](std::int64_t s, Sum* sum) { *sum += core::load<Sum>(row(s)); });
+            scan_numbers(destination);
         } else {
             scan(destination, [&](std::int64_t s, Sum* sum) { ops_.add_row(row(s), channels_, sum); });
         }
@@ -224,6 +225,30 @@ class ScatterDirect {
             ++count;
             add(s, sums(d));
         }
+    }
+
+    /// The same of single numbers, whose sum and count lie side by side: they are read and written together.
+    template <class DestinationOf>
+    void scan_numbers(DestinationOf destination) {
+        struct Open {
+            Sum sum;
+            std::uint32_t count;
+        };
+        const std::unique_ptr<Open[]> open(new Open[static_cast<std::size_t>(size_)]());
+        for (std::int64_t s = 0; s < batch_.sources; ++s) {
+            const std::int64_t d = destination(s) - share_.first_destination;
+            if (d < 0 || d >= size_) continue;
+            Open now = open[static_cast<std::size_t>(d)];
+            if (now.count == sources_per_run) {
+                *sums(d) = now.sum;
+                close_run(d);
+                now = {};
+            }
+            now.sum += core::load<Sum>(row(s));
+            ++now.count;
+            open[static_cast<std::size_t>(d)] = now;
+        }
+        for (std::int64_t d = 0; d < size_; ++d) *sums(d) = open[static_cast<std::size_t>(d)].sum;
     }
 
     [[nodiscard]] const std::byte* row(std::int64_t s) const {

@@ -23,8 +23,10 @@ void with_value(const core::Params& params, F f) {
 void score_top_tokens(const TileOps& tiles, const SelectionOps& ops, const core::Params& params,
                       const core::TopTokens& out) {
     with_value(params, [&]<class Value>() {
-        scan_pairs(machine_of<Value>(tiles, ops), params,
-                   [&](const Schedule& schedule) { return TopTokensFold<Value>(params, schedule, out); });
+        const SelectMachine<Value> machine = machine_of<Value>(tiles, ops);
+        scan_pairs(machine, params, [&](const Schedule& schedule) {
+            return TopTokensFold<Value>(params, schedule, machine.select, out);
+        });
     });
 }
 
@@ -39,9 +41,10 @@ void score_smooth(const TileOps& tiles, const SelectionOps& ops, const core::Par
 void score_prefixes(const TileOps& tiles, const SelectionOps& ops, const core::Params& params,
                     const core::Prefixes& out) {
     with_value(params, [&]<class Value>() {
+        const SelectMachine<Value> machine = machine_of<Value>(tiles, ops);
         scan_pairs(
-            machine_of<Value>(tiles, ops), params,
-            [&](const Schedule& schedule) { return PrefixFold<Value>(params, schedule, out); },
+            machine, params,
+            [&](const Schedule& schedule) { return PrefixFold<Value>(params, schedule, machine.select, out); },
             std::span(out.dims, static_cast<std::size_t>(out.count)));
     });
 }

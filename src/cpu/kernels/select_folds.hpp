@@ -22,6 +22,7 @@ bool beats(Value a, Value b) {
 template <class Value>
 class BestTokens {
   public:
+    explicit BestTokens(const SelectOps<Value>& ops) : ops_(ops) {}
     void reserve(std::int64_t k, std::int64_t lanes) {
         k_ = k;
         lanes_ = lanes;
@@ -43,9 +44,7 @@ class BestTokens {
             return;
         }
         const Value* last = best_.data() + (k_ - 1) * lanes_;
-        bool any = false;
-        for (std::int64_t lane = 0; lane < lanes_; ++lane) any |= !(similarity[lane] <= last[lane]);
-        if (!any) return;
+        if (!ops_.any_above(similarity, last, lanes_)) return;
         for (std::int64_t lane = 0; lane < lanes_; ++lane) {
             if (beats(similarity[lane], last[lane])) insert(lane, k_ - 1, similarity[lane], token);
         }
@@ -62,6 +61,7 @@ class BestTokens {
         token_[rank * lanes_ + lane] = token;
     }
 
+    const SelectOps<Value>& ops_;
     Buffer<Value> best_;          ///< [k][lanes]
     Buffer<std::int32_t> token_;  ///< [k][lanes]
     std::int64_t k_ = 1;
@@ -104,8 +104,9 @@ class FoldBase {
 template <class Value>
 class TopTokensFold : public FoldBase<Value> {
   public:
-    TopTokensFold(const core::Params& params, const Schedule& schedule, const core::TopTokens& out)
-        : FoldBase<Value>(params, schedule), out_(out) {}
+    TopTokensFold(const core::Params& params, const Schedule& schedule, const SelectOps<Value>& ops,
+                  const core::TopTokens& out)
+        : FoldBase<Value>(params, schedule), out_(out), best_(ops) {}
 
     void load(const QueryBlock<Value>& queries, const Span& span) {
         FoldBase<Value>::load(queries, span);
@@ -154,7 +155,7 @@ class TopTokensFold : public FoldBase<Value> {
 template <class Value>
 struct LaneMaxima {
     Buffer<Value> best;
-    Buffer<std::int32_t> token;
+    Buffer<Index<Value>> token;
     std::int64_t lanes = 0;
 
     void reserve(std::int64_t count) {
@@ -164,17 +165,14 @@ struct LaneMaxima {
     }
     void clear() {
         std::fill_n(best.data(), lanes, -std::numeric_limits<Value>::infinity());
-        std::fill_n(token.data(), lanes, std::int32_t{-1});
+        std::fill_n(token.data(), lanes, Index<Value>{-1});
     }
-    void add(const Value* similarity, std::int32_t number) {
-        Value* to = best.data();
-        std::int32_t* tokens = token.data();
-        for (std::int64_t lane = 0; lane < lanes; ++lane) {
-            const bool wins =
-                !(similarity[lane] <= to[lane]) & (to[lane] == to[lane]);  // the first NaN wins, and stays
-            to[lane] = wins ? similarity[lane] : to[lane];
-            tokens[lane] = wins ? number : tokens[lane];
-        }
+    void add(const SelectOps<Value>& ops, const SimilarityBlock<Value>& block, std::int64_t prefix) {
+        ops.fold_rows(block.at(prefix, 0), block.rows->tokens, block.rows->count, lanes, best.data(), token.data());
+    }
+    /// The token that gave a lane's maximum: where all are minus infinity, the first.
+    [[nodiscard]] std::int32_t winner(std::int64_t lane, std::int32_t first_kept) const {
+        return token[lane] < 0 ? first_kept : static_cast<std::int32_t>(token[lane]);
     }
 };
 
@@ -182,8 +180,9 @@ struct LaneMaxima {
 template <class Value>
 class PrefixFold : public FoldBase<Value> {
   public:
-    PrefixFold(const core::Params& params, const Schedule& schedule, const core::Prefixes& out)
-        : FoldBase<Value>(params, schedule), out_(out), maxima_(static_cast<std::size_t>(out.count)) {}
+    PrefixFold(const core::Params& params, const Schedule& schedule, const SelectOps<Value>& ops,
+               const core::Prefixes& out)
+        : FoldBase<Value>(params, schedule), ops_(ops), out_(out), maxima_(static_cast<std::size_t>(out.count)) {}
 
     void load(const QueryBlock<Value>& queries, const Span& span) {
         FoldBase<Value>::load(queries, span);
@@ -197,8 +196,7 @@ class PrefixFold : public FoldBase<Value> {
     void add(const SimilarityBlock<Value>& block) {
         if (first_kept_ < 0) first_kept_ = block.rows->tokens[0];
         for (std::int64_t p = 0; p < out_.count; ++p) {
-            LaneMaxima<Value>& maxima = maxima_[static_cast<std::size_t>(p)];
-            for (std::int64_t r = 0; r < block.rows->count; ++r) maxima.add(block.at(p, r), block.rows->tokens[r]);
+            maxima_[static_cast<std::size_t>(p)].add(ops_, block, p);
         }
     }
     void close(std::int64_t item) {
@@ -222,11 +220,11 @@ class PrefixFold : public FoldBase<Value> {
         std::fill(to + piece.begin, to + (piece.final ? this->params_.q.max_length : piece.end), -1);
         if (first_kept_ < 0) return;
         for (std::int64_t lane = piece.first_lane; lane < piece.first_lane + piece.kept; ++lane) {
-            const std::int32_t token = maxima.token[lane];
-            to[this->queries_->position(lane)] = token < 0 ? first_kept_ : token;
+            to[this->queries_->position(lane)] = maxima.winner(lane, first_kept_);
         }
     }
 
+    const SelectOps<Value>& ops_;
     const core::Prefixes& out_;
     std::vector<LaneMaxima<Value>> maxima_;
     std::int32_t first_kept_ = -1;

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cpu/kernels/tile_ops.hpp"
+
 namespace rowmax::cpu {
 
 /// Document rows against packed query panels, as FoldArgs, but the similarities themselves are wanted:
@@ -44,6 +46,12 @@ struct SelectOps {
     void (*similarities_wide)(const SimilarityArgs<Value>&) = nullptr;
     void (*similarities_narrow)(const SimilarityArgs<Value>&) = nullptr;
     void (*accumulate)(const AccumulateArgs<Value>&) = nullptr;
+    /// best[lane] = max(best[lane], max over rows of x[row][lane]), with its token, as the tile kernel folds: the first
+    /// of equals and of NaN. `lanes`: whole vectors, the step from row to row.
+    void (*fold_rows)(const Value* x, const std::int32_t* tokens, std::int64_t rows, std::int64_t lanes, Value* best,
+                      Index<Value>* index) = nullptr;
+    /// Whether any x[lane] is not at most limit[lane].
+    bool (*any_above)(const Value* x, const Value* limit, std::int64_t lanes) = nullptr;
     /// x[i] = exp((x[i] - shift[i]) * factor); 0 below about 1e-38 in float.
     void (*exponentials)(Value* x, const Value* shift, Value factor, std::int64_t count) = nullptr;
 };

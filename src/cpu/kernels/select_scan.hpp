@@ -107,6 +107,13 @@ class Similarities {
     Buffer<Value> memory_;
 };
 
+/// Query rows whose similarities to a block of document rows are held at once: what is folded stays in L1.
+template <class Value>
+std::int64_t select_query_rows(const SelectMachine<Value>& machine, const core::Params& params) {
+    constexpr std::int64_t most = 64;
+    return std::min(most, query_rows(params.dim, sizeof(Value), 2 * typed<Value>(machine.tiles).lanes));
+}
+
 inline constexpr BlockShape select_shape{select_block_rows, select_block_rows};
 
 /// Calls f(begin, end) for every slice of the span's queries: [0, -1) for whole queries.
@@ -147,8 +154,7 @@ template <class Value, class MakeFold>
 void scan_pairs(const SelectMachine<Value>& machine, const core::Params& params, MakeFold make,
                 std::span<const std::int64_t> prefixes = {}) {
     if (params.pairs.count == 0) return;
-    const std::int64_t lanes = 2 * typed<Value>(machine.tiles).lanes;
-    const Schedule schedule(params, query_rows(params.dim, sizeof(Value), lanes));
+    const Schedule schedule(params, select_query_rows(machine, params));
     const std::int64_t units = schedule.units();
     const std::int64_t tasks =
         schedule.threads() == 1 ? 1 : std::min(units, std::int64_t{schedule.threads()} * tasks_per_thread);

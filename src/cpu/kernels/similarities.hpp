@@ -167,8 +167,34 @@ inline void exponentials(Value* x, const Value* shift, Value factor, std::int64_
 }
 
 template <class Vec>
+inline void fold_rows(const typename Vec::Value* x, const std::int32_t* tokens, std::int64_t rows, std::int64_t lanes,
+                      typename Vec::Value* best, typename Vec::IndexValue* index) {
+    for (std::int64_t lane = 0; lane < lanes; lane += Vec::lanes) {
+        auto m = Vec::load(best + lane);
+        auto at = Vec::load_index(index + lane);
+        for (std::int64_t r = 0; r < rows; ++r) {
+            const auto similarity = Vec::load(x + r * lanes + lane);
+            const auto wins = Vec::both(Vec::not_less_equal(similarity, m), Vec::ordered(m, m));
+            m = Vec::select(wins, similarity, m);
+            at = Vec::select_index(wins, Vec::broadcast_index(tokens[r]), at);
+        }
+        Vec::store(best + lane, m);
+        Vec::store_index(index + lane, at);
+    }
+}
+
+template <class Value>
+inline bool any_above(const Value* x, const Value* limit, std::int64_t lanes) {
+    int any = 0;
+    for (std::int64_t lane = 0; lane < lanes; ++lane) any |= x[lane] <= limit[lane] ? 0 : 1;
+    return any != 0;
+}
+
+template <class Vec>
 constexpr SelectOps<typename Vec::Value> select_ops() {
-    return {&similarities<Vec, 2>, &similarities<Vec, 1>, &accumulate<Vec>, &exponentials<typename Vec::Value>};
+    using Value = typename Vec::Value;
+    return {&similarities<Vec, 2>, &similarities<Vec, 1>, &accumulate<Vec>,
+            &fold_rows<Vec>,       &any_above<Value>,     &exponentials<Value>};
 }
 
 }  // namespace
