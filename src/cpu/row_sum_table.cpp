@@ -7,10 +7,10 @@
 
 namespace rowmax::cpu {
 
-extern const RowSumOps scalar_row_sums;
+extern const RowSumOps scalar_sum_ops;
 #if defined(__x86_64__)
-extern const RowSumOps avx2_row_sums;
-extern const RowSumOps avx512_row_sums;
+extern const RowSumOps avx2_sum_ops;
+extern const RowSumOps avx512_sum_ops;
 #endif
 
 namespace {
@@ -21,10 +21,10 @@ std::string nothing_missing() {
 
 constexpr RowSumRow rows[] = {
 #if defined(__x86_64__)
-    {"cpu.avx512", &missing_avx512, &avx512_row_sums},
-    {"cpu.avx2", &missing_avx2, &avx2_row_sums},
+    {"cpu.avx512", &missing_avx512, &avx512_sum_ops},
+    {"cpu.avx2", &missing_avx2, &avx2_sum_ops},
 #endif
-    {"cpu.scalar", &nothing_missing, &scalar_row_sums},
+    {"cpu.scalar", &nothing_missing, &scalar_sum_ops},
 };
 
 }  // namespace

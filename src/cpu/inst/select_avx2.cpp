@@ -5,7 +5,7 @@
 
 namespace rowmax::cpu {
 
-extern const SelectionOps avx2_selection;
-constinit const SelectionOps avx2_selection = {select_ops<Avx2F32>(), select_ops<Avx2F64>()};
+extern const SelectionOps avx2_selection_ops;
+constinit const SelectionOps avx2_selection_ops = {select_ops<Avx2F32>(), select_ops<Avx2F64>()};
 
 }  // namespace rowmax::cpu

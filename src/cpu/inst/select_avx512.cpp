@@ -6,7 +6,7 @@
 
 namespace rowmax::cpu {
 
-extern const SelectionOps avx512_selection;
-constinit const SelectionOps avx512_selection = {select_ops<Avx512F32>(), select_ops<Avx512F64>()};
+extern const SelectionOps avx512_selection_ops;
+constinit const SelectionOps avx512_selection_ops = {select_ops<Avx512F32>(), select_ops<Avx512F64>()};
 
 }  // namespace rowmax::cpu

@@ -5,8 +5,8 @@
 
 namespace rowmax::cpu {
 
-extern const SelectionOps scalar16_selection;
-constinit const SelectionOps scalar16_selection = {select_ops<ScalarVec<float, 16>>(),
-                                                   select_ops<ScalarVec<double, 8>>()};
+extern const SelectionOps scalar16_selection_ops;
+constinit const SelectionOps scalar16_selection_ops = {select_ops<ScalarVec<float, 16>>(),
+                                                       select_ops<ScalarVec<double, 8>>()};
 
 }  // namespace rowmax::cpu

@@ -5,8 +5,8 @@
 
 namespace rowmax::cpu {
 
-extern const SelectionOps scalar4_selection;
-constinit const SelectionOps scalar4_selection = {select_ops<ScalarVec<float, 4>>(),
-                                                  select_ops<ScalarVec<double, 2>>()};
+extern const SelectionOps scalar4_selection_ops;
+constinit const SelectionOps scalar4_selection_ops = {select_ops<ScalarVec<float, 4>>(),
+                                                      select_ops<ScalarVec<double, 2>>()};
 
 }  // namespace rowmax::cpu

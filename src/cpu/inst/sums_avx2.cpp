@@ -5,7 +5,7 @@
 
 namespace rowmax::cpu {
 
-extern const RowSumOps avx2_row_sums;
-constinit const RowSumOps avx2_row_sums = make_row_sums<Avx2F32, Avx2F64, Avx2Half>();
+extern const RowSumOps avx2_sum_ops;
+constinit const RowSumOps avx2_sum_ops = make_row_sums<Avx2F32, Avx2F64, Avx2Half>();
 
 }  // namespace rowmax::cpu

@@ -6,7 +6,7 @@
 
 namespace rowmax::cpu {
 
-extern const RowSumOps avx512_row_sums;
-constinit const RowSumOps avx512_row_sums = make_row_sums<Avx512F32, Avx512F64, Avx512Half>();
+extern const RowSumOps avx512_sum_ops;
+constinit const RowSumOps avx512_sum_ops = make_row_sums<Avx512F32, Avx512F64, Avx512Half>();
 
 }  // namespace rowmax::cpu

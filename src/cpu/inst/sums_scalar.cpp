@@ -5,7 +5,7 @@
 
 namespace rowmax::cpu {
 
-extern const RowSumOps scalar_row_sums;
-constinit const RowSumOps scalar_row_sums = make_row_sums<ScalarVec<float, 4>, ScalarVec<double, 2>, ScalarHalf>();
+extern const RowSumOps scalar_sum_ops;
+constinit const RowSumOps scalar_sum_ops = make_row_sums<ScalarVec<float, 4>, ScalarVec<double, 2>, ScalarHalf>();
 
 }  // namespace rowmax::cpu
