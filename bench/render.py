@@ -13,6 +13,7 @@ from pathlib import Path
 import gpu_section
 import nearest_section
 import results
+import scatter_section
 
 DOCS = Path(__file__).parent.parent / "docs"
 INTRODUCTION = """# Benchmarks
@@ -248,6 +249,7 @@ def document() -> str:
         parts += [device_section(path), plots_section(path)]
         parts += [where_time_goes(other) for other in newest_files("where-time-goes")]
     parts += [nearest_section.section(path, table) for path in newest_files("nearest")]
+    parts += [scatter_section.section(path, table) for path in newest_files("scatter")]
     parts += gpu_section.document(newest_files, table)
     return "\n".join(part + "\n" for part in parts)
 

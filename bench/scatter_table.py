@@ -1,13 +1,15 @@
 """scatter_sum beside torch's sums by index: time and whether two runs agree, at low, mean and extreme contention.
 
-    scatter_table.py [--out FILE] [--threads N] [--repetitions N]
+    scatter_table.py [-o FILE] [--threads 1,2] [--repetitions N]
 
 Implementations take turns on the same data within every repetition. torch's are measured as they come and, where it
 exists, in their deterministic form; "same" says whether five runs gave the same bits.
 """
 
 import argparse
+import datetime
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -60,8 +62,8 @@ def measure(contention, sources, destinations, channels, threads, repetitions):
     for name, run in runs.items():
         sums = run()
         yield {
-            "case": f"{contention}-{channels}", "contention": contention, "sources": sources, "destinations": destinations,
-            "channels": channels, "implementation": name, "threads": threads, "ms": results.spread(times[name]),
+            "case": f"{contention}-{channels}", "shape": f"{sources} x {channels} into {destinations}", "impl": name,
+            "threads": threads, **{f"{key}_ms": value for key, value in results.spread(times[name]).items()},
             "error": float(((sums.double() - exact).abs() / scale).max()),
             "same": all(torch.equal(run(), sums) for _ in range(5)),
         }  # fmt: skip
@@ -69,20 +71,22 @@ def measure(contention, sources, destinations, channels, threads, repetitions):
 
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--out")
-    options.add_argument("--threads", type=int, default=2)
+    options.add_argument("-o", "--output", type=Path, help="default: bench/results/<device>-<date>-scatter.jsonl")
+    options.add_argument("--threads", default="1,2")
     options.add_argument("--repetitions", type=int, default=21)
     arguments = options.parse_args()
-    torch.set_num_threads(arguments.threads)
-    versions = {"torch": torch.__version__, "numpy": np.__version__}
-    lines = [{"case": "ceilings", "device": machine.device(), "commit": machine.commit(), **versions}]
-    for shape in SHAPES:
-        for line in measure(*shape, arguments.threads, arguments.repetitions):
-            lines.append(line)
-            print(f"{line['case']:12} {line['implementation']:22} {line['ms']['median']:9.3f} ms", end="  ")
-            print(f"error {line['error']:.1e}  same {line['same']}")
-    if arguments.out:
-        results.write(results.FOLDER / arguments.out, lines)
+    today = datetime.date.today().isoformat()
+    about = {"device": machine.device(), "commit": machine.commit(), "date": today}
+    lines = [{"case": "ceilings", "torch": torch.__version__, "numpy": np.__version__}]
+    for threads in map(int, arguments.threads.split(",")):
+        torch.set_num_threads(threads)
+        for shape in SHAPES:
+            for line in measure(*shape, threads, arguments.repetitions):
+                lines.append(line)
+                print(f"{threads}  {line['case']:12} {line['impl']:22} {line['median_ms']:9.3f} ms", end="  ")
+                print(f"error {line['error']:.1e}  same {line['same']}")
+    path = arguments.output or results.FOLDER / f"{machine.slug(about['device'])}-{today}-scatter.jsonl"
+    results.write(path, [line | about for line in lines])
 
 
 if __name__ == "__main__":

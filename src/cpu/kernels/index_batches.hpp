@@ -18,11 +18,11 @@ namespace rowmax::cpu {
 class BatchSteps {
   public:
     BatchSteps(const TensorView& view, int dimensions) {
-        const int skipped = TensorView::max_ndim - 1 - dimensions;
-        for (int i = 0; i < dimensions; ++i) {
-            const auto at = static_cast<std::size_t>(skipped + i);
-            shape_.at(at) = view.shape[static_cast<std::size_t>(i)];
-            strides_.at(at) = view.stride[static_cast<std::size_t>(i)];
+        const auto count = static_cast<std::size_t>(dimensions);
+        const std::size_t skipped = shape_.size() - count;
+        for (std::size_t i = 0; i < count; ++i) {
+            shape_.at(skipped + i) = view.shape.at(i);
+            strides_.at(skipped + i) = view.stride.at(i);
         }
     }
     [[nodiscard]] std::int64_t count() const { return shape_[0] * shape_[1] * shape_[2]; }

@@ -215,15 +215,17 @@ class DocumentPass : Pass<Value> {
             if (queries_.rows() == 0) continue;
             const SimilarityBlock<Value> weights = similarities_.compute(queries_, block_);
             this->weigh(queries_, weights, pair);
-            if (const Value* scales = queries_.scales()) {
-                for (std::int64_t r = 0; r < block_.count; ++r) {
-                    for (std::int64_t lane = 0; lane < queries_.rows(); ++lane) {
-                        weights.at(0, r)[lane] *= scales[lane];
-                    }
-                }
-            }
+            if (queries_.scales() != nullptr) scale(weights);
             this->machine_.select.accumulate(
                 {weights.data, 1, weights.lanes, rows_.data(), queries_.rows(), to, block_.count, this->params_.dim});
+        }
+    }
+
+    /// The gradient is that of normalised query rows.
+    void scale(const SimilarityBlock<Value>& weights) const {
+        for (std::int64_t r = 0; r < block_.count; ++r) {
+            Value* row = weights.at(0, r);
+            for (std::int64_t lane = 0; lane < queries_.rows(); ++lane) row[lane] *= queries_.scales()[lane];
         }
     }
 
