@@ -17,7 +17,7 @@ constexpr TypedOps<typename Vec::Value> typed_ops() {
     ops.tile_rows = tile_rows(Vec::registers);
     ops.few_lanes = Few::lanes;
     ops.fold_wide = &fold<Vec, 2>;
-    // Plain C++ gains nothing by it, and would compile three times as long.
+    // Plain C++ gains nothing by it.
     if constexpr (ShortChains && Vec::unrolled > 1 && paired_rows(Vec::registers) > 0) {
         ops.paired_rows = paired_rows(Vec::registers);
         ops.fold_paired = &fold<Vec, 2, true>;
