@@ -89,3 +89,19 @@ def draw(source: Path, folder: Path) -> None:
     name = source.name.removesuffix(".jsonl")
     roofline(first, timed, folder / f"{name}-roofline.svg")
     speedup(first, timed, folder / f"{name}-speedup.svg")
+
+
+def draw_drift(source: Path, folder: Path) -> None:
+    """Losses of a training run, and how far each run's are from torch's."""
+    first, *lines = results.read(source)
+    figure, (above, below) = plt.subplots(2, 1, figsize=(8, 6), sharex=True)
+    for line, colour in zip(lines, ("#c1272d", "#e08214", "#2166ac"), strict=True):
+        above.plot(line["losses"], color=colour, linewidth=0.8, label=line["impl"])
+        if any(line["drift"]):
+            below.plot(line["drift"], color=colour, linewidth=0.8, label=line["impl"])
+    above.set(ylabel="loss", title=f"Training from one seed, {first['device']}, {first['date']}")
+    below.set(yscale="log", xlabel="step", ylabel="|loss - torch's| / torch's")
+    for axes in (above, below):
+        axes.grid(True, linewidth=0.3)
+        place_legend(axes)
+    save(figure, folder / f"{source.name.removesuffix('.jsonl')}.svg")

@@ -14,6 +14,7 @@ import gpu_section
 import nearest_section
 import results
 import scatter_section
+import training_section
 
 DOCS = Path(__file__).parent.parent / "docs"
 INTRODUCTION = """# Benchmarks
@@ -250,6 +251,8 @@ def document() -> str:
         parts += [where_time_goes(other) for other in newest_files("where-time-goes")]
     parts += [nearest_section.section(path, table) for path in newest_files("nearest")]
     parts += [scatter_section.section(path, table) for path in newest_files("scatter")]
+    parts += [training_section.drift(path, table) for path in newest_files("drift")]
+    parts += [training_section.hidden(path, table) for path in newest_files("hidden")]
     parts += gpu_section.document(newest_files, table)
     return "\n".join(part + "\n" for part in parts)
 
@@ -277,6 +280,8 @@ def main() -> int:
 
     for path in newest_files("cpu"):
         plots.draw(path, DOCS / "plots")
+    for path in newest_files("drift"):
+        plots.draw_drift(path, DOCS / "plots")
     for path in [*newest_files("sweeps"), *newest_files("ladder")]:
         gpu_plots.draw(path, DOCS / "plots")
     (DOCS / "benchmarks.md").write_text(document())

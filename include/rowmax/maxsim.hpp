@@ -29,6 +29,7 @@ enum class Pairing {
 };
 
 struct ResidualTables;  // rowmax/compressed.hpp
+struct Projection;      // rowmax/projection.hpp
 
 /// One side of a request: tokens, and how they group into items.
 ///
@@ -45,8 +46,10 @@ struct ResidualTables;  // rowmax/compressed.hpp
 /// d (one factor a token), without L and d (one an item; packed tokens and ranges: one for all) or none, [] (one for
 /// all).
 ///
-/// Documents with residual tables are stored as a centroid's number and packed bucket numbers a token: codes int32 or
-/// int64, one a token, and tokens uint8 [.., d * nbits / 8]. Queries are then float32, float16 or bfloat16.
+/// Documents with residual tables are stored as a centroid's number and packed bucket numbers a token: codes
+/// int32 or int64, one a token, and tokens uint8 [.., d * nbits / 8]. Queries are then float32, float16 or bfloat16.
+///
+/// Documents with a projection are stored as hidden states [.., hidden] in the place of [.., d].
 struct TokenSet {
     TensorView tokens;
     TensorView mask;
@@ -61,6 +64,7 @@ struct TokenSet {
     /// signs agree less those whose signs differ.
     std::int64_t sign_bits = 0;
     const ResidualTables* residual = nullptr;  ///< documents only; lives as long as the call
+    const Projection* projection = nullptr;    ///< the same
     std::string_view name = {};                ///< what messages call the tokens; empty: "Q" and "D"
 };
 
@@ -127,8 +131,11 @@ ROWMAX_API void score(const ScoreRequest& request, const ScoreOutputs& outputs);
 /// saved. Deterministic: every gradient row has one owner, found through the inverse grid; sums over
 /// many sources are split into fixed runs of 256. grad_q and grad_d have the shape and dtype of the
 /// tokens and are contiguous; either may be absent.
+/// With documents that are projected, grad_weight [d, hidden] and grad_bias [d] may be given too: sums over the tokens
+/// that won, in their order, in float32 (float64).
 ROWMAX_API void score_backward(const ScoreRequest& request, const TensorView& index, const TensorView& grad_scores,
-                               const TensorView& grad_q, const TensorView& grad_d);
+                               const TensorView& grad_q, const TensorView& grad_d, const TensorView& grad_weight = {},
+                               const TensorView& grad_bias = {});
 
 /// The exact k best documents of every query: scores [Nq, k] and index [Nq, k] int64, k cut to the
 /// number of documents. Equal scores: lowest document first; NaN first. Documents are scored in chunks of

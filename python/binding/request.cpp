@@ -74,6 +74,7 @@ struct TokenNames {
 
 TokenNames names_of(const nb::dict& extras) {
     if (extras.size() == 0) return {};
+    if (extras.contains("W")) return {"Q", "H"};
     if (extras.contains("nbits")) return {"Q", "residuals"};
     if (extras.contains("signs")) return {"Q", "Db"};
     if (extras.contains("sign_bits")) return {"Qb", "Db"};
@@ -106,6 +107,10 @@ Request::Request(nb::handle q, nb::handle d, std::string_view pairing, const nb:
         request_.d.residual = &tables_;
         tables_.normalize = false;
     } else {
+        if (extras.contains("W")) {
+            request_.d.projection = &projection_;
+            projection_.normalize = false;
+        }
         read_tokens(d_, {d, names.d, Role::tokens, dtype == "bfloat16", true, stream_}, request_.d.tokens, dtype);
     }
     for (const auto [name, value] : extras) read_extra(nb::cast<std::string_view>(name), value);
@@ -190,6 +195,8 @@ void Request::read_extra(std::string_view name, nb::handle value) {
         tables_.bit_order = text(name, value) == "little" ? BitOrder::little : BitOrder::colbert;
     } else if (name == "normalize_residuals") {
         tables_.normalize = nb::cast<bool>(value);
+    } else if (name == "normalize_hidden") {
+        projection_.normalize = nb::cast<bool>(value);
     } else if (name == "max_seqlen_q") {
         request_.q.max_seqlen = integer(name, value);
     } else if (name == "max_seqlen_d") {
@@ -220,6 +227,8 @@ bool Request::read_array(std::string_view name, nb::handle value) {
         {"doc_lengths", Role::integers, &request_.d.lengths},
         {"centroids", Role::tokens, &tables_.centroids},
         {"bucket_weights", Role::tokens, &tables_.bucket_weights},
+        {"W", Role::tokens, &projection_.weight},
+        {"b", Role::tokens, &projection_.bias},
     };
     const Slot* slot = std::find_if(std::begin(slots), std::end(slots), [&](const Slot& s) { return name == s.name; });
     if (slot == std::end(slots)) return false;
@@ -265,19 +274,24 @@ void Request::score(nb::handle scores, nb::handle index, nb::handle similarity) 
     rowmax::score(request_, outputs);
 }
 
-void Request::backward(nb::handle index, nb::handle grad_scores, nb::handle grad_q, nb::handle grad_d) const {
+void Request::backward(nb::handle index, nb::handle grad_scores, nb::handle grad_q, nb::handle grad_d,
+                       nb::handle grad_w, nb::handle grad_b) const {
     Array in[2];
-    Array out[2];
+    Array out[4];
     in[0].read({index, "index", Role::integers, false, true, stream_});
     in[1].read({grad_scores, "grad_scores", Role::tokens, false, true, stream_});
     const TensorView q = result_view(out[0], grad_q, "grad_q");
     const TensorView d = result_view(out[1], grad_d, "grad_d");
+    const TensorView w = result_view(out[2], grad_w, "grad_weight");
+    const TensorView b = result_view(out[3], grad_b, "grad_bias");
     check_device(in[0], "index");
     check_device(in[1], "grad_scores");
     check_device(out[0], "grad_q");
     check_device(out[1], "grad_d");
+    check_device(out[2], "grad_weight");
+    check_device(out[3], "grad_bias");
     nb::gil_scoped_release unlocked;
-    score_backward(request_, in[0].view, in[1].view, q, d);
+    score_backward(request_, in[0].view, in[1].view, q, d, w, b);
 }
 
 nb::tuple Request::gradients(nb::handle index, nb::handle grad_scores, bool for_q, bool for_d) const {
@@ -287,7 +301,7 @@ nb::tuple Request::gradients(nb::handle index, nb::handle grad_scores, bool for_
     };
     const nb::object grad_q = for_q ? like(request_.q.tokens, q_.cuda) : nb::object(nb::none());
     const nb::object grad_d = for_d ? like(request_.d.tokens, q_.cuda) : nb::object(nb::none());
-    backward(index, grad_scores, grad_q, grad_d);
+    backward(index, grad_scores, grad_q, grad_d, nb::none(), nb::none());
     return nb::make_tuple(grad_q, grad_d);
 }
 

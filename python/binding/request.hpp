@@ -10,6 +10,7 @@
 #include "arrays.hpp"
 #include "rowmax/compressed.hpp"
 #include "rowmax/maxsim.hpp"
+#include "rowmax/projection.hpp"
 
 namespace rowmax::python {
 
@@ -28,7 +29,8 @@ class Request {
     /// (shape of the scores, shape of index and similarity, name of the scores' type)
     [[nodiscard]] nb::tuple result() const;
     void score(nb::handle scores, nb::handle index, nb::handle similarity) const;
-    void backward(nb::handle index, nb::handle grad_scores, nb::handle grad_q, nb::handle grad_d) const;
+    void backward(nb::handle index, nb::handle grad_scores, nb::handle grad_q, nb::handle grad_d, nb::handle grad_w,
+                  nb::handle grad_b) const;
     /// Tensors only: new gradients of Q and D, None where not wanted.
     [[nodiscard]] nb::tuple gradients(nb::handle index, nb::handle grad_scores, bool for_q, bool for_d) const;
 
@@ -64,6 +66,7 @@ class Request {
 
     ScoreRequest request_;
     ResidualTables tables_;
+    Projection projection_;
     std::string kernel_;
     std::uintptr_t stream_ = 0;
     nb::object scratch_;

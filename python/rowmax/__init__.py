@@ -9,6 +9,7 @@ from rowmax._bits import maxsim_bits, maxsim_hamming, sign_bits
 from rowmax._corpus import Corpus
 from rowmax._explain import Explanation, VersionInfo, explain, explain_dispatch, kernels, version_info
 from rowmax._grid import inverse_grid, scatter_sum
+from rowmax._hidden import maxsim_from_hidden
 from rowmax._kmeans import Clusters, kmeans
 from rowmax._native import KernelInfo
 from rowmax._native import version as _version
@@ -41,6 +42,7 @@ __all__ = [
     "maxsim",
     "maxsim_bits",
     "maxsim_fp8",
+    "maxsim_from_hidden",
     "maxsim_hamming",
     "maxsim_int8",
     "maxsim_pairs",

@@ -116,6 +116,13 @@ class Framework(ABC):
         request.score(scores, index)
         return self.finished(scores), self.finished(index)
 
+    def score_hidden(
+        self, Q: Any, H: Any, W: Any, b: Any, pairing: str, extras: Extras, return_index: bool, out: Any, backward: str
+    ) -> Any:
+        """score() of documents that are hidden states, projected by W and b."""
+        layer = {"W": W} if b is None else {"W": W, "b": b}
+        return self.score(Q, H, pairing, extras | layer, return_index, out)
+
     def topk(
         self, Q: Any, D: Any, k: int, chunk: int, extras: Extras, out: Any = None, backward: str = "auto"
     ) -> Any:

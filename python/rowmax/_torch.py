@@ -137,6 +137,13 @@ class TorchFramework(Framework):
         _refuse_tangents(Q, D)
         return self.evaluate(Q, D, pairing, extras, return_index, out)
 
+    def score_hidden(
+        self, Q: Any, H: Any, W: Any, b: Any, pairing: str, extras: Extras, return_index: bool, out: Any, backward: str
+    ) -> Any:
+        from rowmax import _torch_hidden
+
+        return _torch_hidden.score(Q, H, W, b, pairing, extras, return_index, out, backward)
+
     def topk(
         self, Q: Any, D: Any, k: int, chunk: int, extras: Extras, out: Any = None, backward: str = "auto"
     ) -> Any:

@@ -8,6 +8,7 @@
 #include "core/float_mode.hpp"
 #include "core/overlap.hpp"
 #include "core/problem.hpp"
+#include "core/projection.hpp"
 #include "core/registry.hpp"
 #include "core/topk.hpp"
 #include "core/version.hpp"
@@ -189,14 +190,17 @@ void core::score(Problem& problem, const ScoreRequest& request, const ScoreOutpu
 }
 
 void score_backward(const ScoreRequest& request, const TensorView& index, const TensorView& grad_scores,
-                    const TensorView& grad_q, const TensorView& grad_d) {
+                    const TensorView& grad_q, const TensorView& grad_d, const TensorView& grad_weight,
+                    const TensorView& grad_bias) {
     const core::StandardFloatMode mode;
     Problem problem = core::make_problem(request);
     if (request.d.residual != nullptr && grad_d.given()) {
         throw Error(ErrorCode::not_implemented, "grad_d: residuals have no gradient");
     }
-    const core::Gradients raw = core::check_gradients(problem, request, index, grad_scores, grad_q, grad_d);
-    const core::NamedView written[] = {{"grad_q", grad_q}, {"grad_d", grad_d}};
+    core::Gradients raw = core::check_gradients(problem, request, index, grad_scores, grad_q, grad_d);
+    core::add_projection_gradients(raw, request, grad_weight, grad_bias);
+    const core::NamedView written[] = {
+        {"grad_q", grad_q}, {"grad_d", grad_d}, {"grad_weight", grad_weight}, {"grad_bias", grad_bias}};
     const core::NamedView read[] = {{"index", index}, {"grad_scores", grad_scores}};
     core::check_disjoint(written, request);
     core::check_disjoint(written, read);

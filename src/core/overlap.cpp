@@ -7,6 +7,7 @@
 #include "core/sides.hpp"
 #include "rowmax/compressed.hpp"
 #include "rowmax/error.hpp"
+#include "rowmax/projection.hpp"
 
 namespace rowmax::core {
 
@@ -66,6 +67,10 @@ void check_disjoint(std::span<const NamedView> outputs, const ScoreRequest& requ
         {"codes", request.d.codes},
     };
     check_disjoint(outputs, inputs);
+    if (request.d.projection != nullptr) {
+        const NamedView layer[] = {{"W", request.d.projection->weight}, {"b", request.d.projection->bias}};
+        check_disjoint(outputs, layer);
+    }
     if (request.d.residual == nullptr) return;
     const NamedView tables[] = {{"centroids", request.d.residual->centroids},
                                 {"bucket_weights", request.d.residual->bucket_weights}};

@@ -103,14 +103,24 @@ struct Residual {
     DType query_dtype = DType::f32;
 };
 
+/// Documents whose rows are hidden states: token = W h + b.
+struct Projection {
+    const std::byte* weight = nullptr;  ///< [d] rows, of the tokens' type
+    std::int64_t weight_stride = 0;     ///< bytes between rows
+    const std::byte* bias = nullptr;    ///< [d], contiguous; null: zeros
+    std::int64_t hidden = 0;            ///< elements of a row of the documents
+    bool normalize = false;
+};
+
 /// What the tokens of a problem are, where they are no numbers as they are.
-enum class Coding : std::uint8_t { scaled, residual, bits };
+enum class Coding : std::uint8_t { scaled, residual, bits, projected };
 
 struct Compressed {
     Coding coding = Coding::scaled;
     Scales q;
     Scales d;
     Residual residual;
+    Projection projection;
 };
 
 /// Whose memory the pointers of a problem lie in, and what a kernel needs to work there.
@@ -157,8 +167,10 @@ struct Gradients {
     const void* scores = nullptr;         ///< [pairs], double for f64 tokens, else float
     void* q = nullptr;
     void* d = nullptr;
-    bool narrow = false;   ///< index has elements of 16 bits
-    std::int64_t fan = 1;  ///< tokens that each query token chose; more than 1 on the CPU only
+    bool narrow = false;     ///< index has elements of 16 bits
+    std::int64_t fan = 1;    ///< tokens that each query token chose; more than 1 on the CPU only
+    void* weight = nullptr;  ///< of a projection, like its bias
+    void* bias = nullptr;
 };
 
 namespace detail {
@@ -286,6 +298,12 @@ inline Compressed slice(const Segments& d, const Compressed& compressed, std::in
     if (part.residual.codes != nullptr)
         part.residual.codes = static_cast<const std::byte*>(part.residual.codes) + codes;
     return part;
+}
+
+/// How documents become tokens, where they are hidden states; else null.
+inline const Projection* projection_of(const Params& params) {
+    const bool is = params.compressed != nullptr && params.compressed->coding == Coding::projected;
+    return is ? &params.compressed->projection : nullptr;
 }
 
 /// The type of a problem's query tokens, which that of its documents is too unless they are residuals.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/projection.hpp"
 #include "core/residual.hpp"
 #include "core/scales.hpp"
 #include "core/sides.hpp"
@@ -13,14 +14,18 @@ namespace rowmax::core {
 
 namespace {
 
+const SideNames& names_of(const TokenSet& documents) {
+    if (documents.projection != nullptr) return hidden_names;
+    return documents.residual != nullptr ? residual_names : document_names;
+}
+
 /// How messages call the two sides of a request.
 struct Names {
     SideNames q;
     SideNames d;
 
     explicit Names(const ScoreRequest& request)
-        : q(named(request.q, query_names)),
-          d(named(request.d, request.d.residual != nullptr ? residual_names : document_names)) {}
+        : q(named(request.q, query_names)), d(named(request.d, names_of(request.d))) {}
 };
 
 void check_types(const TokenSet& q, const TokenSet& d, const Names& names) {
@@ -183,6 +188,11 @@ namespace {
 void compress(Problem& p, const ScoreRequest& request) {
     p.compressed = std::make_unique<Compressed>();
     p.params.compressed = p.compressed.get();
+    if (request.d.projection != nullptr) {
+        p.compressed->coding = Coding::projected;
+        p.compressed->projection = make_projection(p.copies, request);
+        return;
+    }
     if (request.d.residual == nullptr && p.params.dtype == DType::u8) {
         p.compressed->coding = Coding::bits;
         return;
@@ -204,8 +214,11 @@ bool validates(const Options& options) {
 
 Problem make_problem(const ScoreRequest& request) {
     const bool residual = request.d.residual != nullptr;
+    const bool projected = request.d.projection != nullptr;
     const Names names(request);
-    if (residual) {
+    if (projected) {
+        check_projection(request);
+    } else if (residual) {
         check_residual(request);
     } else {
         check_types(request.q, request.d, names);
@@ -213,7 +226,7 @@ Problem make_problem(const ScoreRequest& request) {
     check_layout(request.q, names.q);
     check_layout(request.d, names.d);
     if (!residual) {
-        check_dims(request.q, request.d, names);
+        if (!projected) check_dims(request.q, request.d, names);
         check_bits(request.q, request.d, names);
         check_scales(request, names);
     }
@@ -236,7 +249,8 @@ Problem make_problem(const ScoreRequest& request) {
     p.params.q = make_segments(p.copies, request.q, names.q, validate);
     p.params.d = make_segments(p.copies, request.d, names.d, validate);
     make_pairs(p, request);
-    if (residual || is_quantised(p.params.dtype) || p.params.dtype == DType::u8) compress(p, request);
+    const bool plain = !residual && !projected && !is_quantised(p.params.dtype) && p.params.dtype != DType::u8;
+    if (!plain) compress(p, request);
     p.shape.dtype = p.params.dtype == DType::f64 ? DType::f64 : DType::f32;
     p.shape.tokens = p.shape.scores;
     p.shape.tokens.push_back(p.params.q.max_length);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/element.hpp"
+#include "core/projection.hpp"
 #include "core/residual.hpp"
 
 namespace rowmax::core::reference {
@@ -78,11 +79,15 @@ std::vector<double> signs(const std::byte* bytes, std::int64_t dim) {
     return row;
 }
 
-// A token as numbers: of a residual document the decoded ones.
+// A token as numbers: of a residual document the decoded ones, of hidden states the projected ones.
 std::vector<double> row_of(const Params& params, const Segments& side, std::int64_t item, std::int64_t token) {
     const Segment segment = side.at(item);
     if (params.compressed != nullptr && params.compressed->coding == Coding::bits) {
         return signs(segment.data + token * side.row_stride, params.dim);
+    }
+    if (projection_of(params) != nullptr && &side == &params.d) {
+        std::vector<double> row = projected_row(params, widen_row(params, side, segment, token));
+        return projection_of(params)->normalize ? unit(std::move(row)) : row;
     }
     const bool decoded = params.compressed != nullptr && params.compressed->coding == Coding::residual;
     if (!decoded || &side == &params.q) return widen_row(params, side, segment, token);
@@ -160,13 +165,30 @@ void add_scaled(double* to, const std::vector<double>& row, double factor) {
     for (std::size_t k = 0; k < row.size(); ++k) to[k] += factor * row[k];
 }
 
+// What the gradient of one projected token, before it is normalised, adds to those of its hidden state and of the
+// layer.
+void add_through_projection(const Params& params, const std::vector<double>& token_gradient,
+                            const std::vector<double>& hidden, double* hidden_gradient, Gradient& out) {
+    const std::vector<double> weights = weights_of(params);
+    for (std::size_t k = 0; k < token_gradient.size(); ++k) {
+        const double g = token_gradient[k];
+        out.bias[k] += g;
+        for (std::size_t j = 0; j < hidden.size(); ++j) {
+            hidden_gradient[j] += g * weights[k * hidden.size() + j];
+            out.weight[k * hidden.size() + j] += g * hidden[j];
+        }
+    }
+}
+
 }  // namespace
 
 std::vector<double> widen_row(const Params& params, const Segments& side, const Segment& segment, std::int64_t token) {
     const DType dtype = &side == &params.q ? query_dtype(params) : params.dtype;
     const auto size = static_cast<std::int64_t>(size_of(dtype));
-    std::vector<double> row(static_cast<std::size_t>(params.dim));
-    for (std::int64_t k = 0; k < params.dim; ++k) {
+    const bool hidden = projection_of(params) != nullptr && &side == &params.d;
+    const std::int64_t dim = hidden ? projection_of(params)->hidden : params.dim;
+    std::vector<double> row(static_cast<std::size_t>(dim));
+    for (std::int64_t k = 0; k < dim; ++k) {
         row[static_cast<std::size_t>(k)] = read_element(segment.data + token * side.row_stride + k * size, dtype);
     }
     return row;
@@ -198,8 +220,47 @@ Scores score(const Params& params) {
     return out;
 }
 
+namespace {
+
+// One source after another; gradients are linear in them.
+Gradient backward_projected(const Params& params, const std::vector<std::int32_t>& index,
+                            const std::vector<double>& grad_scores) {
+    const Projection& projection = *projection_of(params);
+    const bool normalize = projection.normalize || params.normalize;
+    const auto dim = static_cast<std::size_t>(params.dim);
+    const auto width = static_cast<std::size_t>(projection.hidden);
+    Gradient out;
+    out.q.assign(static_cast<std::size_t>(params.q.total_rows) * dim, 0.0);
+    out.d.assign(static_cast<std::size_t>(params.d.total_rows) * width, 0.0);
+    out.weight.assign(dim * width, 0.0);
+    out.bias.assign(dim, 0.0);
+    for (std::int64_t p = 0; p < params.pairs.count; ++p) {
+        const Segment query = params.q.at(params.pairs.query(p));
+        const Segment document = params.d.at(params.pairs.document(p));
+        for (std::int64_t s = 0; s < query.length; ++s) {
+            const std::int32_t t = index[static_cast<std::size_t>(p * params.q.max_length + s)];
+            if (t < 0) continue;
+            std::vector<double> q = widen_row(params, params.q, query, s);
+            if (params.normalize) q = unit(std::move(q));
+            const std::vector<double> hidden = widen_row(params, params.d, document, t);
+            const std::vector<double> raw = projected_row(params, hidden);
+            const double g = grad_scores[static_cast<std::size_t>(p)];
+            add_scaled(&out.q[static_cast<std::size_t>(query.first_row + s) * dim], normalize ? unit(raw) : raw, g);
+            for (double& x : q) x *= g;
+            if (normalize) through_norm(q.data(), raw);
+            add_through_projection(params, q, hidden, &out.d[static_cast<std::size_t>(document.first_row + t) * width],
+                                   out);
+        }
+    }
+    if (params.normalize) through_norms(params, params.q, out.q);
+    return out;
+}
+
+}  // namespace
+
 Gradient backward(const Params& params, const std::vector<std::int32_t>& index,
                   const std::vector<double>& grad_scores) {
+    if (projection_of(params) != nullptr) return backward_projected(params, index, grad_scores);
     Gradient out;
     const auto dim = static_cast<std::size_t>(params.dim);
     out.q.assign(static_cast<std::size_t>(params.q.total_rows) * dim, 0.0);

@@ -22,6 +22,8 @@ Scores score(const Params& params);
 struct Gradient {
     std::vector<double> q;  ///< [q rows, d], rows as Segment::first_row counts them
     std::vector<double> d;
+    std::vector<double> weight;  ///< of a projection: [d, hidden]; d above is then [rows, hidden]
+    std::vector<double> bias;    ///< [d]
 };
 
 /// Gradients of sum(grad_scores * scores); grad_scores and index are [pairs] and [pairs, q.max_length].

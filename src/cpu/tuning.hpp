@@ -84,14 +84,22 @@ constexpr std::int64_t block_rows(std::int64_t dim, std::int64_t value_bytes, st
 /// instruction set, so that sums over a block are the same sums everywhere.
 inline constexpr std::int64_t select_block_rows = 48;
 
-/// Query rows packed at once: they stay in L2 while documents stream past. A multiple of 16, the tokens of a group of
-/// the score's sum.
-constexpr std::int64_t query_rows(std::int64_t dim, std::int64_t value_bytes, std::int64_t lanes_of_panel) {
-    constexpr std::int64_t bytes = 512 * 1024;
+/// Memory of the query rows that are packed at once: they stay in L2 while documents stream past.
+inline constexpr std::int64_t query_bytes = 512 * 1024;
+/// The same where documents have to be projected for every such block of queries: that takes longer than reading the
+/// panels from L3.
+inline constexpr std::int64_t query_bytes_of_projected = 4 * query_bytes;
+
+/// Query rows packed at once. A multiple of 16, the tokens of a group of the score's sum.
+constexpr std::int64_t query_rows(std::int64_t dim, std::int64_t value_bytes, std::int64_t lanes_of_panel,
+                                  std::int64_t bytes = query_bytes) {
     const std::int64_t unit = lanes_of_panel % 16 == 0 ? lanes_of_panel : 16;
     const std::int64_t units = bytes / (dim * value_bytes * unit);
     return (units < 1 ? 1 : units) * unit;
 }
+
+/// Hidden states that are widened at once, and then projected.
+inline constexpr std::int64_t widened_rows = 24;
 
 /// Multiplications that are worth waking a thread for: some tens of microseconds.
 inline constexpr double multiplications_per_thread = 2e6;

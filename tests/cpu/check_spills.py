@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-FUNCTION = re.compile(r"^[0-9a-f]+ <.*fold_tile.*>:$")
+FUNCTION = re.compile(r"^[0-9a-f]+ <.*(fold|project)_tile.*>:$")
 JUMP = re.compile(r"\t(j[a-z]+|ret|call)\b")
 MULTIPLY = re.compile(r"\t(vfmadd231p[sd]|vpmaddwd|vpdpbusd|vpopcntd)")
 STACK_VECTOR = re.compile(r"\tv\w+\s.*%[yz]mm.*\(%r[sb]p|\tv\w+\s.*\(%r[sb]p[^)]*\).*%[yz]mm")

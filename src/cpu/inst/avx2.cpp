@@ -5,8 +5,9 @@
 
 namespace rowmax::cpu {
 
+extern const ProjectOps avx2_project_ops;
 extern const TileOps avx2_ops;
-constinit const TileOps avx2_ops = make_ops<Avx2F32, Avx2F64, Avx2Half>(code_ops<Avx2Words, Avx2Words, Avx2Codes>(),
-                                                                        code_ops<Avx2Bits, Avx2Bits, BitCodes>());
+constinit const TileOps avx2_ops = make_ops<Avx2F32, Avx2F64, Avx2Half>(
+    code_ops<Avx2Words, Avx2Words, Avx2Codes>(), code_ops<Avx2Bits, Avx2Bits, BitCodes>(), avx2_project_ops);
 
 }  // namespace rowmax::cpu

@@ -6,8 +6,10 @@
 
 namespace rowmax::cpu {
 
+extern const ProjectOps avx512_project_ops;
 extern const TileOps avx512_ops;
 // Few query rows wait for memory; 16 document rows side by side ask for it in larger gulps and wait longer than 8.
-constinit const TileOps avx512_ops = make_ops<Avx512F32, Avx512F64, Avx512Half, Avx2F32, Avx2F64, Avx2Half>({}, {});
+constinit const TileOps avx512_ops =
+    make_ops<Avx512F32, Avx512F64, Avx512Half, Avx2F32, Avx2F64, Avx2Half>({}, {}, avx512_project_ops);
 
 }  // namespace rowmax::cpu

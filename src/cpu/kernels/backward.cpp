@@ -209,15 +209,9 @@ class SideGradient {
     void finish(std::int64_t row, const RowRange& rows, Value* sum) const {
         const std::int64_t at = rows.begin + row;
         if (params_.normalize) {
-            through_norm(ops_, params_, own_row(at), sum, row_scratch<Value>(params_.dim).row.data());
+            through_norm(ops_, params_, stored_row(own_, at), sum, row_scratch<Value>(params_.dim).row.data());
         }
         write_row(dtype_, sum, out_ + at * row_bytes_, params_.dim);
-    }
-
-    /// The token that a gradient row belongs to.
-    [[nodiscard]] const std::byte* own_row(std::int64_t row) const {
-        if (own_.kind != core::SegmentKind::strided) return own_.data + row * own_.row_stride;
-        return own_.at(row / own_.length).data + row % own_.length * own_.row_stride;
     }
 
     const TileOps& ops_;
@@ -249,6 +243,7 @@ void run_sides(const TileOps& ops, const core::Params& params, const core::Gradi
 }  // namespace
 
 void backward(const TileOps& ops, const core::Params& params, const core::Gradients& gradients) {
+    if (core::projection_of(params) != nullptr) return backward_projected(ops, params, gradients);
     if (params.dtype == DType::f64) {
         run_sides<double>(ops, params, gradients);
     } else {

@@ -8,4 +8,7 @@ namespace rowmax::cpu {
 
 void backward(const TileOps& ops, const core::Params& params, const core::Gradients& gradients);
 
+/// The same of documents that are hidden states and their projection.
+void backward_projected(const TileOps& ops, const core::Params& params, const core::Gradients& gradients);
+
 }  // namespace rowmax::cpu

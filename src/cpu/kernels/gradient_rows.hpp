@@ -20,12 +20,10 @@ void add_source(const TileOps& ops, const core::Params& params, const std::byte*
     typed<Value>(ops).add_scaled(sum, row, factor, params.dim);
 }
 
-/// Turns the gradient of u = x / |x| into that of x: (g - (g . u) u) / |x|. In double, since 1 / |x| may exceed float.
+/// Turns the gradient of u = x / |x| into that of x, a row of Values: (g - (g . u) u) / |x|. In double, since 1 / |x|
+/// may exceed float.
 template <class Value>
-void through_norm(const TileOps& ops, const core::Params& params, const std::byte* row, Value* gradient,
-                  Value* scratch) {
-    const std::int64_t dim = params.dim;
-    row = widened(ops, core::query_dtype(params), row, scratch, dim);  // residuals have no gradient
+void through_norm(const std::byte* row, Value* gradient, std::int64_t dim) {
     const auto at = [&](std::int64_t k) { return double{core::load<Value>(row + k * std::int64_t{sizeof(Value)})}; };
     double largest = 0;
     for (std::int64_t k = 0; k < dim; ++k) largest = std::fmax(largest, std::fabs(at(k)));
@@ -45,6 +43,14 @@ void through_norm(const TileOps& ops, const core::Params& params, const std::byt
         const double tangent = double{gradient[k]} - along / squares * (at(k) / largest);
         gradient[k] = static_cast<Value>(tangent / norm / largest);
     }
+}
+
+/// The same where x is a token.
+template <class Value>
+void through_norm(const TileOps& ops, const core::Params& params, const std::byte* row, Value* gradient,
+                  Value* scratch) {
+    row = widened(ops, core::query_dtype(params), row, scratch, params.dim);  // residuals have no gradient
+    through_norm(row, gradient, params.dim);
 }
 
 /// Writes a finished row, rounded once to the tokens' type.

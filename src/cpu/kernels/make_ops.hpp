@@ -60,7 +60,7 @@ inline constexpr TileOps codes_only(const CodeOps& codes) {
 }
 
 template <class F32, class F64, class Half, class FewF32 = F32, class FewF64 = F64, class FewHalf = Half>
-constexpr TileOps make_ops(const CodeOps& codes, const CodeOps& bits) {
+constexpr TileOps make_ops(const CodeOps& codes, const CodeOps& bits, const ProjectOps& project) {
     TileOps ops;
     ops.f32 = typed_ops<F32, FewF32, true>();
     ops.f64 = typed_ops<F64, FewF64, false>();
@@ -72,6 +72,7 @@ constexpr TileOps make_ops(const CodeOps& codes, const CodeOps& bits) {
     ops.add_weights = &add_weights;
     ops.codes = codes;
     ops.bits = bits;
+    ops.project = &project;
     return ops;
 }
 

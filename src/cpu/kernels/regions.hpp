@@ -34,4 +34,10 @@ class Regions {
     std::vector<std::int64_t> region_of_item_;
 };
 
+/// The token that row `row` of a gradient belongs to.
+inline const std::byte* stored_row(const core::Segments& side, std::int64_t row) {
+    if (side.kind != core::SegmentKind::strided) return side.data + row * side.row_stride;
+    return side.at(row / side.length).data + row % side.length * side.row_stride;
+}
+
 }  // namespace rowmax::cpu

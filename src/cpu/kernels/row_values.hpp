@@ -36,6 +36,20 @@ inline const core::Residual* residual_of(const core::Params& params) {
     return is ? &params.compressed->residual : nullptr;
 }
 
+/// The function that multiplies rows by a matrix, and the columns of a panel.
+template <class Value>
+auto project_function(const TileOps& ops) {
+    if constexpr (std::is_same_v<Value, float>) {
+        return ops.project->f32;
+    } else {
+        return ops.project->f64;
+    }
+}
+template <class Value>
+std::int64_t project_lanes(const TileOps& ops) {
+    return std::is_same_v<Value, float> ? ops.project->f32_lanes : ops.project->f64_lanes;
+}
+
 /// The functions of tokens that are multiplied as words of codes; null for numbers.
 inline const CodeOps* code_ops_of(const TileOps& ops, const core::Params& params) {
     if (params.dtype == DType::i8) return &ops.codes;

@@ -32,7 +32,12 @@ void Schedule::group_queries() {
 void Schedule::choose_tasks() {
     const double work = static_cast<double>(params_.pairs.count) * static_cast<double>(params_.q.max_length) *
                         static_cast<double>(params_.d.max_length) * static_cast<double>(params_.dim);
-    const double worth = work / multiplications_per_thread;
+    const core::Projection* projection = core::projection_of(params_);
+    const double projecting = projection == nullptr
+                                  ? 0
+                                  : static_cast<double>(units_) * static_cast<double>(projection->hidden) *
+                                        static_cast<double>(params_.d.max_length) * static_cast<double>(params_.dim);
+    const double worth = (work + projecting) / multiplications_per_thread;
     const int allowed = core::thread_count(params_.threads);  // refuses a wrong ROWMAX_THREADS at every size
     if (worth < 2) return;
     threads_ = allowed;

@@ -96,7 +96,8 @@ class ScoreCall {
           writer_(params, outputs),
           indexed_(outputs.index != nullptr),
           spread_tokens_(indexed_ || outputs.similarity != nullptr),
-          schedule_(params, query_rows(documents_.steps(), sizeof(Value), 2 * typed_.lanes)) {}
+          schedule_(params, query_rows(documents_.steps(), sizeof(Value), 2 * typed_.lanes,
+                                       documents_.projected() ? query_bytes_of_projected : query_bytes)) {}
 
     void run() {
         if (schedule_.parts() > 1) {
@@ -257,7 +258,7 @@ class ScoreCall {
             args.meanwhile = &meanwhile;
         }
         const RowBlock* wanted = widens_meanwhile(work.queries) ? coming.third : coming.next;
-        if (wanted != nullptr && wanted->count > 0) fetch_meanwhile(*wanted, chains, args);
+        if (wanted != nullptr && wanted->count > 0 && !documents_.projected()) fetch_meanwhile(*wanted, chains, args);
         fold_panels(work.queries, args, maxima);
         if (work.queries.split().few > 0) fold_few(work, args);
         for (; meanwhile.done < meanwhile.count; ++meanwhile.done) {

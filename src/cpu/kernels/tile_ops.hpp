@@ -82,6 +82,22 @@ struct CodeOps {
     void (*widen)(const std::byte* row, float* words, std::int64_t dim) = nullptr;  ///< a document's row
 };
 
+/// Rows times packed panels, stored: to[row][column] = sum over k of row[k] * panel[k][column], + bias[column].
+template <class Value>
+struct ProjectArgs {
+    FoldArgs<Value> product;      ///< panels of two vectors, rows, dim and run; what belongs to maxima is not read
+    const Value* bias = nullptr;  ///< one a lane of all panels; null: none
+    Value* to = nullptr;          ///< room for the rows and their padding
+    std::int64_t stride = 0;      ///< values between rows of `to`
+};
+
+struct ProjectOps {
+    void (*f32)(const ProjectArgs<float>&) = nullptr;
+    void (*f64)(const ProjectArgs<double>&) = nullptr;
+    std::int64_t f32_lanes = 0;  ///< columns of a panel
+    std::int64_t f64_lanes = 0;
+};
+
 struct TileOps {
     TypedOps<float> f32;
     TypedOps<double> f64;
@@ -97,6 +113,7 @@ struct TileOps {
     /// for.
     void (*add_weights)(const std::byte* packed, int in_byte, const float* of_byte, const float* from, float* to,
                         std::int64_t dim) = nullptr;
+    const ProjectOps* project = nullptr;
 };
 
 }  // namespace rowmax::cpu

@@ -1,0 +1,150 @@
+"""maxsim_from_hidden of torch tensors, by operators of its own: what differentiates and traces it is torch.library.
+
+    rowmax::score_hidden           scores and, where wanted, the winning tokens
+    rowmax::score_hidden_backward  the gradients of Q, H, W and b, from the winning tokens
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, is_autocast_enabled
+from torch.autograd import forward_ad
+
+from rowmax._frameworks import Extras
+from rowmax._torch import TORCH, _autocast, _read_as, refuse_double_backward
+from rowmax._torch_ops import _items, _register, _score_dtype, deliver
+
+_TENSORS = ("q_mask", "d_mask", "cu_seqlens_d")
+_SCALARS: Extras = {"normalize_hidden": False, "validate": None, "threads": 0, "kernel": ""}
+_SCHEMA = (
+    "Tensor Q, Tensor H, Tensor W, Tensor? b, str pairing, " + "".join(f"Tensor? {name}, " for name in _TENSORS)
+    + "bool normalize, bool? validate, int threads, str kernel"
+)  # fmt: skip
+_ARGUMENTS = 5 + len(_TENSORS) + len(_SCALARS)
+
+
+def score(
+    Q: Tensor, H: Tensor, W: Tensor, b: Tensor | None, pairing: str, extras: Extras, return_index: bool, out: Any,
+    backward: str,
+) -> Any:  # fmt: skip
+    Q, H, W, b = _as_computed(Q, H, W, b, extras.pop("dtype", None))
+    wanted = any(t is not None and t.requires_grad for t in (Q, H, W, b)) and torch.is_grad_enabled()
+    if wanted and out is not None:
+        raise ValueError("out cannot be given when Q, H, W or b requires grad")
+    _refuse_tangents(Q, H, W, b)
+    tensors = (extras.get(name) for name in _TENSORS)
+    arguments = (
+        *(t if t is None or isinstance(t, Tensor) else torch.as_tensor(t, device=Q.device) for t in tensors),
+        *(extras.get(name, default) for name, default in _SCALARS.items()),
+    )
+    keep = return_index or (wanted and backward != "recompute")
+    scores, index = torch.ops.rowmax.score_hidden(Q, H, W, b, pairing, *arguments, keep)
+    return deliver(scores, index, return_index, out)
+
+
+def _as_computed(
+    Q: Tensor, H: Tensor, W: Tensor, b: Tensor | None, dtype: str | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """In the type they are scored in: `dtype=` reads uint16 as bfloat16, autocast casts as for a linear layer."""
+    tensors = {"Q": Q, "H": H, "W": W} | ({} if b is None else {"b": b})
+    if dtype is not None:
+        tensors = {name: _read_as(t, name, dtype) for name, t in tensors.items()}
+    device = Q.device.type
+    if device in ("cpu", "cuda") and is_autocast_enabled(device):
+        to = torch.get_autocast_dtype(device)
+        tensors = {name: _autocast(t, to) for name, t in tensors.items()}
+    return tensors["Q"], tensors["H"], tensors["W"], tensors.get("b")
+
+
+def _refuse_tangents(*tensors: Tensor | None) -> None:
+    if forward_ad._current_level < 0:
+        return
+    if any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors):
+        raise NotImplementedError("rowmax scores have no forward-mode derivative: use backward()")
+
+
+def _extras(W: Tensor, b: Tensor | None, rest: tuple[Any, ...]) -> Extras:
+    tensors = dict(zip(_TENSORS, rest[: len(_TENSORS)], strict=True)) | {"W": W, "b": b}
+    scalars = zip(_SCALARS.items(), rest[len(_TENSORS) :], strict=True)
+    given: Extras = {name: t.detach().resolve_neg() for name, t in tensors.items() if t is not None}
+    return given | {name: value for (name, default), value in scalars if value != default}
+
+
+# The implementations, and the shapes of their results for tracing.
+
+
+def _score(Q: Tensor, H: Tensor, W: Tensor, b: Tensor | None, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
+    *arguments, want_index = rest
+    result = TORCH.evaluate(Q, H, pairing, _extras(W, b, tuple(arguments)), want_index)
+    return result if want_index else (result, Q.new_empty(0, dtype=torch.int32))
+
+
+def _backward(
+    Q: Tensor, H: Tensor, W: Tensor, b: Tensor | None, pairing: str, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    *arguments, index, grad_scores, for_q, for_h, for_w, for_b = rest
+    extras = _extras(W, b, tuple(arguments))
+    if index is None:
+        _, index = TORCH.evaluate(Q, H, pairing, extras, True)
+    wanted = for_q, for_h, for_w, for_b and b is not None
+    tensors = (Q, H, W, W.new_empty(0) if b is None else b)
+    grads = [torch.empty(t.shape if needed else 0, dtype=t.dtype) for t, needed in zip(tensors, wanted, strict=True)]
+    results = (grad if needed else None for grad, needed in zip(grads, wanted, strict=True))
+    TORCH.request(Q.detach(), H.detach(), pairing, extras).backward(index, grad_scores.contiguous(), *results)
+    return grads[0], grads[1], grads[2], grads[3]
+
+
+def _score_fake(Q: Tensor, H: Tensor, W: Tensor, b: Tensor | None, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
+    cu_seqlens_d, want_index = rest[_TENSORS.index("cu_seqlens_d")], rest[-1]
+    documents = _items(H, cu_seqlens_d)
+    shape = _items(Q, None) + documents if pairing == "cross" else documents
+    index_shape = [*shape, Q.shape[-2]] if want_index else [0]
+    return Q.new_empty(shape, dtype=_score_dtype(Q)), Q.new_empty(index_shape, dtype=torch.int32)
+
+
+def _backward_fake(
+    Q: Tensor, H: Tensor, W: Tensor, b: Tensor | None, pairing: str, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    for_q, for_h, for_w, for_b = rest[-4:]
+    bias = b.shape if for_b and b is not None else [0]
+    return (
+        Q.new_empty(Q.shape if for_q else [0]), H.new_empty(H.shape if for_h else [0]),
+        W.new_empty(W.shape if for_w else [0]), W.new_empty(bias),
+    )  # fmt: skip
+
+
+# The gradient.
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    Q, H, W, b, pairing, *arguments, want_index = inputs
+    tensors, ctx.scalars = arguments[: len(_TENSORS)], arguments[len(_TENSORS) :]
+    ctx.save_for_backward(Q, H, W, b, output[1] if want_index else None, *tensors)
+    ctx.pairing = pairing
+    ctx.set_materialize_grads(False)  # or zeros were made for the index, as large as it is
+    ctx.mark_non_differentiable(output[1])
+
+
+def _differentiate(ctx: Any, grad_scores: Tensor | None, _: Any) -> tuple[Any, ...]:
+    if grad_scores is None:
+        return (None,) * (_ARGUMENTS + 1)
+    Q, H, W, b, index, *tensors = ctx.saved_tensors
+    wanted = ctx.needs_input_grad[:4]
+    call = (Q, H, W, b, ctx.pairing, *tensors, *ctx.scalars)
+    grads = torch.ops.rowmax.score_hidden_backward(*call, index, grad_scores, *wanted)
+    found = (grad if needed else None for grad, needed in zip(grads, wanted, strict=True))
+    return *found, *[None] * (_ARGUMENTS + 1 - 4)
+
+
+_register("score_hidden", f"({_SCHEMA}, bool want_index) -> (Tensor, Tensor)", _score, _score_fake)
+_register(
+    "score_hidden_backward",
+    f"({_SCHEMA}, Tensor? index, Tensor grad_scores, bool for_q, bool for_h, bool for_w, bool for_b) "
+    "-> (Tensor, Tensor, Tensor, Tensor)",
+    _backward,
+    _backward_fake,
+)
+torch.library.register_autograd("rowmax::score_hidden", _differentiate, setup_context=_save)
+torch.library.register_autograd("rowmax::score_hidden_backward", refuse_double_backward)

@@ -1,0 +1,11 @@
+// Plain C++, the width of SSE: rows times a matrix. The one symbol that this file exports is its table.
+#include "cpu/prim/vec_scalar.hpp"
+// Above: instructions. Below: what is made of them.
+#include "cpu/kernels/project.hpp"
+
+namespace rowmax::cpu {
+
+extern const ProjectOps scalar4_project_ops;
+constinit const ProjectOps scalar4_project_ops = project_ops<ScalarVec<float, 4>, ScalarVec<double, 2>>();
+
+}  // namespace rowmax::cpu
