@@ -11,47 +11,50 @@ namespace rowmax::core {
 
 namespace {
 
-[[noreturn]] void refuse(ErrorCode code, const std::string& message) {
+[[noreturn]] void refuse_projection(ErrorCode code, const std::string& message) {
     throw Error(code, message);
 }
 
-bool is_float(DType dtype) {
+bool is_projected_float(DType dtype) {
     return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
 }
 
-void check_type(const TensorView& view, std::string_view name, DType wanted) {
+void check_layer_type(const TensorView& view, std::string_view name, DType wanted) {
     check_input(view, name);
     if (view.dtype == wanted) return;
-    refuse(ErrorCode::invalid_type, fmt::format("Q is {} but {} is {}: types are not promoted, convert one of them",
-                                                name_of(wanted), name, name_of(view.dtype)));
+    refuse_projection(ErrorCode::invalid_type,
+                      fmt::format("Q is {} but {} is {}: types are not promoted, convert one of them", name_of(wanted),
+                                  name, name_of(view.dtype)));
 }
 
-void check_types(const ScoreRequest& request) {
+void check_projected_types(const ScoreRequest& request) {
     const TensorView& q = request.q.tokens;
     check_input(q, "Q");
-    if (!is_float(q.dtype)) {
-        refuse(ErrorCode::invalid_type,
-               fmt::format("Q must be float16, bfloat16, float32 or float64 with documents that are projected, got {}",
-                           name_of(q.dtype)));
+    if (!is_projected_float(q.dtype)) {
+        refuse_projection(
+            ErrorCode::invalid_type,
+            fmt::format("Q must be float16, bfloat16, float32 or float64 with documents that are projected, got {}",
+                        name_of(q.dtype)));
     }
     const rowmax::Projection& projection = *request.d.projection;
-    check_type(request.d.tokens, "H", q.dtype);
-    check_type(projection.weight, "W", q.dtype);
-    if (projection.bias.given()) check_type(projection.bias, "b", q.dtype);
+    check_layer_type(request.d.tokens, "H", q.dtype);
+    check_layer_type(projection.weight, "W", q.dtype);
+    if (projection.bias.given()) check_layer_type(projection.bias, "b", q.dtype);
 }
 
 void check_layer(const ScoreRequest& request) {
     const auto& [weight, bias, normalize] = *request.d.projection;
     if (weight.ndim != 2) {
-        refuse(ErrorCode::invalid_value, fmt::format("W {} must be [d, hidden]", weight.shape_text()));
+        refuse_projection(ErrorCode::invalid_value, fmt::format("W {} must be [d, hidden]", weight.shape_text()));
     }
     if (bias.given() && (bias.ndim != 1 || bias.shape[0] != weight.shape[0])) {
-        refuse(ErrorCode::invalid_value, fmt::format("b {} must be [{}], as W {} has {} rows", bias.shape_text(),
-                                                     weight.shape[0], weight.shape_text(), weight.shape[0]));
+        refuse_projection(ErrorCode::invalid_value,
+                          fmt::format("b {} must be [{}], as W {} has {} rows", bias.shape_text(), weight.shape[0],
+                                      weight.shape_text(), weight.shape[0]));
     }
 }
 
-void check_dims(const ScoreRequest& request) {
+void check_projected_dims(const ScoreRequest& request) {
     const TensorView& q = request.q.tokens;
     const TensorView& h = request.d.tokens;
     const TensorView& weight = request.d.projection->weight;
@@ -59,20 +62,22 @@ void check_dims(const ScoreRequest& request) {
     const std::int64_t dim = q.shape[q.ndim - 1];
     const std::int64_t hidden = h.shape[h.ndim - 1];
     if (dim < 1 || dim > max_dim) {
-        refuse(ErrorCode::invalid_value,
-               fmt::format("Q {}: the embedding dimension must be 1 to {}, got {}", q.shape_text(), max_dim, dim));
+        refuse_projection(ErrorCode::invalid_value, fmt::format("Q {}: the embedding dimension must be 1 to {}, got {}",
+                                                                q.shape_text(), max_dim, dim));
     }
     if (weight.shape[0] != dim) {
-        refuse(ErrorCode::invalid_value, fmt::format("Q {} and W {} differ in the embedding dimension: {} and {}",
-                                                     q.shape_text(), weight.shape_text(), dim, weight.shape[0]));
+        refuse_projection(ErrorCode::invalid_value,
+                          fmt::format("Q {} and W {} differ in the embedding dimension: {} and {}", q.shape_text(),
+                                      weight.shape_text(), dim, weight.shape[0]));
     }
     if (weight.shape[1] != hidden) {
-        refuse(ErrorCode::invalid_value, fmt::format("H {} and W {} differ in the hidden dimension: {} and {}",
-                                                     h.shape_text(), weight.shape_text(), hidden, weight.shape[1]));
+        refuse_projection(ErrorCode::invalid_value,
+                          fmt::format("H {} and W {} differ in the hidden dimension: {} and {}", h.shape_text(),
+                                      weight.shape_text(), hidden, weight.shape[1]));
     }
     if (hidden < 1) {
-        refuse(ErrorCode::invalid_value,
-               fmt::format("H {}: the hidden dimension must be at least 1, got {}", h.shape_text(), hidden));
+        refuse_projection(ErrorCode::invalid_value,
+                          fmt::format("H {}: the hidden dimension must be at least 1, got {}", h.shape_text(), hidden));
     }
 }
 
@@ -80,15 +85,16 @@ void check_dims(const ScoreRequest& request) {
 
 void check_projection(const ScoreRequest& request) {
     if (request.options.device.kind == Device::Kind::cuda) {
-        refuse(ErrorCode::not_implemented,
-               "H: maxsim_from_hidden projects hidden states on the CPU only, and these are on a CUDA device");
+        refuse_projection(
+            ErrorCode::not_implemented,
+            "H: maxsim_from_hidden projects hidden states on the CPU only, and these are on a CUDA device");
     }
     if (request.d.residual != nullptr) {
-        refuse(ErrorCode::invalid_value, "D: residual tables and a projection exclude each other");
+        refuse_projection(ErrorCode::invalid_value, "D: residual tables and a projection exclude each other");
     }
-    check_types(request);
+    check_projected_types(request);
     check_layer(request);
-    check_dims(request);
+    check_projected_dims(request);
 }
 
 Projection make_projection(Copies& copies, const ScoreRequest& request) {
@@ -108,7 +114,7 @@ void add_projection_gradients(Gradients& raw, const ScoreRequest& request, const
     if (!grad_weight.given() && !grad_bias.given()) return;
     const std::string_view name = grad_weight.given() ? "grad_weight" : "grad_bias";
     if (request.d.projection == nullptr) {
-        refuse(ErrorCode::invalid_value, fmt::format("{}: these documents have no projection", name));
+        refuse_projection(ErrorCode::invalid_value, fmt::format("{}: these documents have no projection", name));
     }
     const auto shape = [](const TensorView& view) {
         return std::span(view.shape).first(static_cast<std::size_t>(view.ndim));
@@ -118,7 +124,7 @@ void add_projection_gradients(Gradients& raw, const ScoreRequest& request, const
         raw.weight = checked_output(grad_weight, weight.dtype, shape(weight), "grad_weight");
     }
     if (!grad_bias.given()) return;
-    if (!bias.given()) refuse(ErrorCode::invalid_value, "grad_bias: the projection has no bias");
+    if (!bias.given()) refuse_projection(ErrorCode::invalid_value, "grad_bias: the projection has no bias");
     raw.bias = checked_output(grad_bias, bias.dtype, shape(bias), "grad_bias");
 }
 

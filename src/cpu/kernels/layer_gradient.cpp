@@ -13,8 +13,8 @@ namespace rowmax::cpu {
 namespace {
 
 /// Rows and panels of grad W that a thread adds to together.
-constexpr std::int64_t rows_of_task = 24;
-constexpr std::int64_t panels_of_task = 8;
+constexpr std::int64_t weight_rows_of_task = 24;
+constexpr std::int64_t weight_panels_of_task = 8;
 
 template <class Value>
 struct LayerScratch {
@@ -28,7 +28,7 @@ LayerScratch<Value>& layer_scratch() {
     return mine;
 }
 
-constexpr std::int64_t pieces(std::int64_t count, std::int64_t of_piece) {
+constexpr std::int64_t weight_pieces(std::int64_t count, std::int64_t of_piece) {
     return (count + of_piece - 1) / of_piece;
 }
 
@@ -42,7 +42,7 @@ LayerGradient<Value>::LayerGradient(const TileOps& ops, const core::Params& para
     std::fill_n(bias_.reserve(params.dim), params.dim, Value{0});
     if (gradients.weight == nullptr) return;
     const std::int64_t lanes = project_lanes<Value>(ops);
-    const std::int64_t width = pieces(projection_->hidden, lanes) * lanes;
+    const std::int64_t width = weight_pieces(projection_->hidden, lanes) * lanes;
     std::fill_n(weight_.reserve(params.dim * width), params.dim * width, Value{0});
     columns_.reserve(params.dim * sources_per_run);
 }
@@ -73,32 +73,33 @@ void LayerGradient<Value>::add_to_weight(const Winner* winners, const Value* gra
                                          std::int64_t count) {
     tokens_ = count;
     states_.reshape(ops_, count, projection_->hidden);
-    core::parallel_for(threads_, pieces(count, rows_of_task), [&](std::int64_t task) {
+    core::parallel_for(threads_, weight_pieces(count, weight_rows_of_task), [&](std::int64_t task) {
         Value* scratch = layer_scratch<Value>().state.reserve(projection_->hidden);
-        const std::int64_t end = std::min(count, (task + 1) * rows_of_task);
-        for (std::int64_t t = task * rows_of_task; t < end; ++t) {
+        const std::int64_t end = std::min(count, (task + 1) * weight_rows_of_task);
+        for (std::int64_t t = task * weight_rows_of_task; t < end; ++t) {
             const std::byte* state = stored_row(params_.d, winners[t].row);
             states_.set_step(t, widened(ops_, params_.dtype, state, scratch, projection_->hidden));
             for (std::int64_t k = 0; k < params_.dim; ++k) columns_[k * count + t] = gradient[t * width + k];
         }
     });
-    const std::int64_t across = pieces(states_.panels(), panels_of_task);
-    core::parallel_for(threads_, pieces(params_.dim, rows_of_task) * across, [&](std::int64_t task) {
-        const std::int64_t first = task % across * panels_of_task;
-        add_product(task / across * rows_of_task, {first, std::min(first + panels_of_task, states_.panels())});
+    const std::int64_t across = weight_pieces(states_.panels(), weight_panels_of_task);
+    core::parallel_for(threads_, weight_pieces(params_.dim, weight_rows_of_task) * across, [&](std::int64_t task) {
+        const std::int64_t first = task % across * weight_panels_of_task;
+        add_product(task / across * weight_rows_of_task,
+                    {first, std::min(first + weight_panels_of_task, states_.panels())});
     });
 }
 
 template <class Value>
 void LayerGradient<Value>::add_product(std::int64_t first_row, PanelRange panels) {
-    const std::byte* rows[rows_of_task + row_padding];
-    const std::int64_t count = std::min(rows_of_task, params_.dim - first_row);
+    const std::byte* rows[weight_rows_of_task + row_padding];
+    const std::int64_t count = std::min(weight_rows_of_task, params_.dim - first_row);
     for (std::int64_t r = 0; r < count; ++r) {
         rows[r] = reinterpret_cast<const std::byte*>(columns_.data() + (first_row + r) * tokens_);
     }
     std::fill_n(rows + count, row_padding, rows[count - 1]);
     const std::int64_t width = (panels.end - panels.first) * states_.lanes();
-    Value* product = layer_scratch<Value>().product.reserve((rows_of_task + row_padding) * width);
+    Value* product = layer_scratch<Value>().product.reserve((weight_rows_of_task + row_padding) * width);
     states_.multiply(ops_, panels, rows, count, run_length(sizeof(Value)), nullptr, product, width);
     for (std::int64_t r = 0; r < count; ++r) {
         Value* sum = weight_.data() + (first_row + r) * states_.width() + panels.first * states_.lanes();
@@ -114,7 +115,7 @@ void LayerGradient<Value>::finish() const {
     }
     if (gradients_.weight == nullptr) return;
     const std::int64_t lanes = project_lanes<Value>(ops_);
-    const std::int64_t width = pieces(projection_->hidden, lanes) * lanes;
+    const std::int64_t width = weight_pieces(projection_->hidden, lanes) * lanes;
     for (std::int64_t k = 0; k < params_.dim; ++k) {
         std::byte* row = static_cast<std::byte*>(gradients_.weight) + k * projection_->hidden * size;
         write_row(params_.dtype, weight_.data() + k * width, row, projection_->hidden);
