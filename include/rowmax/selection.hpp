@@ -29,7 +29,9 @@ ROWMAX_API void score_topk_tokens_backward(const ScoreRequest& request, std::int
 
 /// A smooth maximum: score[i, j] = sum over query tokens of temperature x log(sum over document tokens of
 /// exp(similarity / temperature)), temperature > 0; towards 0 it becomes score(). `tokens`, which may be absent: what
-/// each query token added, scores' type and shape + [Lq]; the backward pass wants it.
+/// the backward pass wants of each query token, scores' type, [2] + scores' shape + [Lq]: the largest similarity, and
+/// the sum of exp((similarity - largest) / temperature), which in one number with it would be lost where temperature is
+/// low.
 ROWMAX_API void score_smooth(const ScoreRequest& request, double temperature, const TensorView& scores,
                              const TensorView& tokens);
 /// Similarities are computed again. Deterministic: a row's pairs are cut into runs of 32, each added in order, then the

@@ -264,7 +264,9 @@ def selection_shapes(
     if kind == "prefixes":
         count = len(parameters[0])
         return [((count, *scores), dtype), ((count, *tokens), "int32")]
-    return [(scores, dtype), (tokens, dtype if kind == "smooth" else "int32")]
+    if kind == "smooth":
+        return [(scores, dtype), ((2, *tokens), dtype)]
+    return [(scores, dtype), (tokens, "int32")]
 
 
 def bfloat16_result(shape: tuple[int, ...], like: Any) -> tuple[Any, Any] | None:

@@ -54,6 +54,8 @@ def _fake(kind: str) -> Any:
         if kind == "prefixes":
             count = len(parameters[0])
             scores, tokens = [count, *scores], [count, *tokens] if second else [0]
+        if kind == "smooth" and second:
+            tokens = [2, *tokens]
         if kind == "topk_tokens" and second:
             tokens = [*tokens, parameters[0]]
         dtype = _score_dtype(Q)

@@ -170,7 +170,7 @@ void score_smooth(const ScoreRequest& request, double temperature, const TensorV
     core::Smooth out;
     out.temperature = temperature;
     out.scores = core::checked_output(scores, problem.shape.dtype, problem.shape.scores, "out");
-    out.tokens = optional_output<void>(tokens, problem.shape.dtype, problem.shape.tokens, "tokens");
+    out.tokens = optional_output<void>(tokens, problem.shape.dtype, joined({2}, problem.shape.tokens), "tokens");
     const core::NamedView written[] = {{"out", scores}, {"tokens", tokens}};
     core::check_disjoint(written, request);
     if (problem.params.pairs.count == 0) return;
@@ -185,7 +185,7 @@ void score_smooth_backward(const ScoreRequest& request, double temperature, cons
     const auto shape_of = [](const TensorView& t) { return Shape(t.shape.begin(), t.shape.begin() + t.ndim); };
     core::SmoothGradients raw;
     raw.temperature = temperature;
-    raw.tokens = contiguous_input(tokens, problem.shape.dtype, problem.shape.tokens, "tokens");
+    raw.tokens = contiguous_input(tokens, problem.shape.dtype, joined({2}, problem.shape.tokens), "tokens");
     raw.grad_scores = contiguous_input(grad_scores, problem.shape.dtype, problem.shape.scores, "grad_scores");
     raw.q = optional_output<void>(grad_q, request.q.tokens.dtype, shape_of(request.q.tokens), "grad_q");
     raw.d = optional_output<void>(grad_d, request.d.tokens.dtype, shape_of(request.d.tokens), "grad_d");

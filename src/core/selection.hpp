@@ -19,7 +19,9 @@ struct TopTokens {
 struct Smooth {
     double temperature = 1;
     void* scores = nullptr;  ///< [pairs]
-    void* tokens = nullptr;  ///< [pairs, q.max_length], what each query token added; null: not wanted
+    /// [2, pairs, q.max_length]: of each query token the largest similarity, and the sum of exp((similarity - largest)
+    /// / temperature); null: not wanted.
+    void* tokens = nullptr;
 };
 
 struct SmoothGradients {

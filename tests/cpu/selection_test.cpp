@@ -71,7 +71,7 @@ Selected top_tokens(const ScoreRequest& request, std::int64_t k, TokenReduction 
 Selected smooth(const ScoreRequest& request, double temperature) {
     const ResultShape shape = result_shape(request);
     Array scores(shape.dtype, shape.scores, {7});
-    Array tokens(shape.dtype, shape.tokens, {7});
+    Array tokens(shape.dtype, before(2, shape.tokens), {7});
     score_smooth(request, temperature, scores.view(), tokens.view());
     const Array gradient(shape.dtype, shape.scores, {1, -2, 0.5});
     Array q = gradient_of(request.q.tokens);

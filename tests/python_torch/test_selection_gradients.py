@@ -78,6 +78,20 @@ def test_smooth_is_torchs_logsumexp():
         torch.testing.assert_close(a, b)
 
 
+@pytest.mark.parametrize("temperature", [1e-40, 1e-8, 1e-5, 1e-3, 1e3])
+def test_smooth_gradients_are_exact_at_any_temperature(temperature):
+    """Equal tokens share the gradient, also where temperature x log(2) is lost beside the similarities."""
+    generator = torch.Generator().manual_seed(3)
+    q, d = (torch.randint(-9, 10, shape, generator=generator).float().requires_grad_() for shape in ((2, 5, 16), (3, 40, 16)))
+    twice = torch.cat([d, d], 1)
+    found = torch.autograd.grad(rowmax.maxsim_smooth(q, twice, temperature).sum(), (q, d))
+    similarity = torch.einsum("qsd,ntd->qnst", q.double(), twice.double())
+    share = (similarity - similarity.amax(-1, keepdim=True)).div(temperature).softmax(-1).detach()
+    wanted = torch.autograd.grad((similarity * share).sum(), (q, d))
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gradients_have_the_same_bits_on_any_threads(name):
     q, d = tensors((5, 70, 33), (7, 120, 33), dtype=torch.float32)

@@ -238,7 +238,10 @@ class SmoothFold : public FoldBase<Value> {
   public:
     SmoothFold(const core::Params& params, const Schedule& schedule, const SelectOps<Value>& ops,
                const core::Smooth& out)
-        : FoldBase<Value>(params, schedule), ops_(ops), out_(out), factor_(static_cast<Value>(1 / out.temperature)) {}
+        : FoldBase<Value>(params, schedule),
+          ops_(ops),
+          out_(out),
+          factor_(exponential_factor<Value>(out.temperature)) {}
 
     void load(const QueryBlock<Value>& queries, const Span& span) {
         FoldBase<Value>::load(queries, span);
@@ -270,8 +273,9 @@ class SmoothFold : public FoldBase<Value> {
         const Value* values = seen_ ? this->values_.data() : nullptr;
         this->each_pair(item, [&](const Piece& piece, std::int64_t pair) {
             const bool done = write_tokens<Value>(this->params_, *this->queries_, piece, pair, values, totals_[item],
-                                                  this->scratch_, static_cast<Value*>(out_.tokens));
+                                                  this->scratch_, nullptr);
             if (done) static_cast<Value*>(out_.scores)[pair] = static_cast<Value>(totals_[item]);
+            if (out_.tokens != nullptr) keep(piece, pair);
         });
     }
 
@@ -288,6 +292,17 @@ class SmoothFold : public FoldBase<Value> {
         for (std::int64_t lane = 0; lane < lanes(); ++lane) {
             const bool wins = !(row[lane] <= largest[lane]) & (largest[lane] == largest[lane]);
             largest[lane] = wins ? row[lane] : largest[lane];
+        }
+    }
+
+    /// What the backward pass wants.
+    void keep(const Piece& piece, std::int64_t pair) {
+        auto* to = static_cast<Value*>(out_.tokens);
+        for (const Buffer<Value>* lanes : {&largest_, &sum_}) {
+            double unused = 0;
+            write_tokens<Value>(this->params_, *this->queries_, piece, pair, seen_ ? lanes->data() : nullptr, unused,
+                                this->scratch_, to);
+            to += this->params_.pairs.count * this->params_.q.max_length;
         }
     }
 

@@ -175,6 +175,13 @@ void scan_pairs(const SelectMachine<Value>& machine, const core::Params& params,
     });
 }
 
+/// 1 / temperature, kept where it is neither 0 nor infinite, so that 0 and infinite differences times it are no NaN.
+template <class Value>
+Value exponential_factor(double temperature) {
+    using Limits = std::numeric_limits<Value>;
+    return static_cast<Value>(1 / std::clamp(temperature, double{Limits::min()}, double{Limits::max() / 4}));
+}
+
 /// Writes what the tokens of a piece add to the score of a pair: `lanes` holds it by lane, null where nothing is seen.
 /// `total` carries the score from piece to piece; `tokens`, where not null, gets what every position added. True when
 /// the score is complete.

@@ -1,6 +1,6 @@
 // Gradients of smooth maxima. Every pair of tokens has a share in them,
 //
-//     w[s, t] = grad_scores[pair] * exp((similarity[s, t] - smooth[s]) / temperature)      (a softmax over t)
+//     w[s, t] = grad_scores[pair] / sum[s] * exp((similarity[s, t] - largest[s]) / temperature)   (a softmax over t)
 //     queries     grad[s] += w[s, t] * document row t           documents     grad[t] += w[s, t] * query row s
 //
 // so similarities are computed again, 48 document rows at a time, turned into weights where they lie, and used up by a
@@ -82,18 +82,24 @@ class Pass {
     void weigh(const QueryBlock<Value>& queries, const SimilarityBlock<Value>& block, std::int64_t pair) {
         const std::int64_t lanes = queries.lanes();
         const auto* tokens = static_cast<const Value*>(gradients_.tokens) + pair * params_.q.max_length;
+        const Value* sums = tokens + params_.pairs.count * params_.q.max_length;
         const Value gradient = static_cast<const Value*>(gradients_.grad_scores)[pair];
-        Value* smooth = smooth_.reserve(lanes);
-        std::fill_n(smooth, lanes, Value{0});
-        for (std::int64_t lane = 0; lane < queries.rows(); ++lane) smooth[lane] = tokens[queries.position(lane)];
-        const auto factor = static_cast<Value>(1 / gradients_.temperature);
+        Value* largest = largest_.reserve(lanes);
+        Value* share = share_.reserve(lanes);
+        std::fill_n(largest, lanes, Value{0});
+        std::fill_n(share, lanes, Value{0});
+        for (std::int64_t lane = 0; lane < queries.rows(); ++lane) {
+            largest[lane] = tokens[queries.position(lane)];
+            share[lane] = gradient / sums[queries.position(lane)];
+        }
+        const auto factor = exponential_factor<Value>(gradients_.temperature);
         for (std::int64_t r = 0; r < block.rows->count; ++r) {
             Value* row = block.at(0, r);
             if (queries.scales() != nullptr) {
                 for (std::int64_t lane = 0; lane < queries.rows(); ++lane) row[lane] *= queries.scales()[lane];
             }
-            machine_.select.exponentials(row, smooth, factor, lanes);
-            for (std::int64_t lane = 0; lane < lanes; ++lane) row[lane] *= gradient;
+            machine_.select.exponentials(row, largest, factor, lanes);
+            for (std::int64_t lane = 0; lane < lanes; ++lane) row[lane] *= share[lane];
         }
     }
 
@@ -122,7 +128,8 @@ class Pass {
     const core::Params& params_;
     const core::SmoothGradients& gradients_;
     std::int64_t size_;
-    Buffer<Value> smooth_;
+    Buffer<Value> largest_;
+    Buffer<Value> share_;
     Buffer<Value> run_;
     Buffer<Value> row_;
     Buffer<Value> sum_;
