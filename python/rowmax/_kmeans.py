@@ -91,6 +91,9 @@ class _Lloyd:
     def __init__(self, points: Floats, spherical: bool, threads: int | None):
         self.spherical, self.threads = spherical, threads
         n, d = points.shape
+        self.exponent = 0 if spherical else _extreme_exponent(points)
+        if self.exponent:
+            points = np.ldexp(points, -self.exponent)
         # The last dimension takes - |c|^2 / 2 to the similarity.
         self.rows = np.ones((n, d + 1), points.dtype)
         self.mean = np.zeros(d, points.dtype)
@@ -107,7 +110,11 @@ class _Lloyd:
         centroids = np.asarray(framework.numbers(init))
         if centroids.shape != (k, self.points.shape[1]):
             raise ValueError(f"init must be [{k}, {self.points.shape[1]}], got shape {list(centroids.shape)}")
-        start = centroids.astype(self.points.dtype) - self.mean
+        with np.errstate(over="ignore"):
+            start = np.ldexp(centroids.astype(np.float64), -self.exponent).astype(self.points.dtype) - self.mean
+        finite = np.isfinite(start).all(1)
+        if not finite.all():
+            raise ValueError(f"init[{int(np.argmin(finite))}] holds a number that is not finite")
         return _unit(start) if self.spherical else start
 
     def drawn(self, init: str, k: int, rng: np.random.Generator) -> Floats:
@@ -133,7 +140,9 @@ class _Lloyd:
         converged = not (moved and better)
         if self.spherical:
             inertia /= 2  # |x - c|^2 = 2 (1 - cosine)
-        return Clusters((centroids + self.mean).astype(self.points.dtype), index, inertia, step, converged)
+        with np.errstate(over="ignore"):  # of squares that float64 does not hold
+            inertia = float(np.ldexp(inertia, 2 * self.exponent))
+        return Clusters(np.ldexp(centroids + self.mean, self.exponent), index, inertia, step, converged)
 
     def assign(self, centroids: Floats) -> Floats:
         half = -0.5 * (centroids.astype(np.float64) ** 2).sum(1, keepdims=True)
@@ -167,9 +176,18 @@ class _Lloyd:
         return np.where((unit == 0).all(1, keepdims=True), centroids, unit)  # opposite points have no mean direction
 
 
+def _extreme_exponent(points: Floats) -> int:
+    """That of the largest magnitude, where squares might leave the type's range; else 0."""
+    largest = max(float(points.max()), -float(points.min()))
+    exponent = int(np.frexp(largest)[1]) if np.isfinite(largest) else 0
+    return exponent if abs(exponent) > 30 else 0
+
+
 def _unit(x: Floats) -> Floats:
-    norm = np.sqrt((x.astype(np.float64) ** 2).sum(1, keepdims=True))
-    return (x / np.where(norm == 0, 1, norm)).astype(x.dtype)
+    near_one: Floats = np.ldexp(x.astype(np.float64), -np.frexp(np.abs(x).max(1, keepdims=True))[1])  # squares stay in range
+    norm = np.sqrt((near_one**2).sum(1, keepdims=True))
+    unit: Floats = (near_one / np.where(norm == 0, 1, norm)).astype(x.dtype)
+    return unit
 
 
 def _plus_plus(points: Floats, k: int, rng: np.random.Generator) -> Floats:
@@ -181,7 +199,9 @@ def _plus_plus(points: Floats, k: int, rng: np.random.Generator) -> Floats:
         np.minimum(nearest, np.einsum("nd,nd->n", difference, difference, dtype=np.float64), out=nearest)
         total = nearest.cumsum()
         if total[-1] > 0:
-            chosen.append(int(np.searchsorted(total, rng.random() * total[-1], side="right")))
+            found = int(np.searchsorted(total, rng.random() * total[-1], side="right"))
+            chosen.append(min(found, len(points) - 1))
         else:  # fewer different points than centroids
             chosen.append(int(rng.integers(len(points))))
-    return points[np.minimum(chosen, len(points) - 1)].copy()
+    drawn: Floats = points[chosen]
+    return drawn

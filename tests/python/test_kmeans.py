@@ -127,3 +127,24 @@ def test_errors_name_the_argument():
     ):
         with pytest.raises(error, match=match):
             call()
+
+
+@pytest.mark.parametrize("metric", ["l2_sq", "dot"])
+@pytest.mark.parametrize("dtype, exponents", [("f", (-100, -60, 60, 120)), ("d", (-1000, -300, 300, 1000))])
+def test_points_whose_squares_their_type_does_not_hold(metric, dtype, exponents):
+    X = np.random.default_rng(0).standard_normal((60, 4)).astype(dtype)
+    usual = rowmax.kmeans(X, 4, metric=metric)
+    for exponent in exponents:
+        found = rowmax.kmeans(np.ldexp(X, exponent), 4, metric=metric)
+        np.testing.assert_array_equal(found.index, usual.index)
+        scale = 0 if metric == "dot" else exponent
+        np.testing.assert_array_equal(found.centroids, np.ldexp(usual.centroids, scale))
+        with np.errstate(over="ignore"):
+            assert found.inertia == np.ldexp(usual.inertia, 2 * scale)
+
+
+def test_centroids_to_start_from_are_finite():
+    X = np.random.default_rng(0).standard_normal((9, 2)).astype("f")
+    for start in (np.float32([[0, 0], [np.nan, 1]]), np.array([[0, 0], [1e300, 1]])):
+        with pytest.raises(ValueError, match=r"init\[1\] holds a number that is not finite"):
+            rowmax.kmeans(X, 2, init=start)
