@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 from rowmax._frameworks import Framework, common_framework, framework_of
-from rowmax._options import dtype_name, read_as_bfloat16, thread_number
+from rowmax._options import dtype_name, integer, read_as_bfloat16, thread_number
 
 
 def inverse_grid(
@@ -73,7 +72,7 @@ def scatter_sum(
     if tuple(values.shape[: index.ndim]) != tuple(index.shape):
         shapes = f"values {list(values.shape)} does not fit index {list(index.shape)}"
         raise ValueError(f"{shapes}: it must begin with the same shape")
-    pair = _checked_grid(framework, grid)
+    pair = _checked_grid(framework, grid, tuple(index.shape[:-1]))
     call = (n, pair, validate is None or bool(validate), thread_number(threads), bits)
     *lead, sources = index.shape
     channels = values.shape[index.ndim :]
@@ -91,7 +90,7 @@ def scatter_sum(
 
 
 def _destinations(num_destinations: Any) -> int:
-    n = operator.index(num_destinations)
+    n = integer("num_destinations", num_destinations)
     if n < 0:
         raise ValueError(f"num_destinations must not be negative, got {n}")
     if n >= 2**59:
@@ -99,7 +98,7 @@ def _destinations(num_destinations: Any) -> int:
     return n
 
 
-def _checked_grid(framework: Framework, grid: Any) -> tuple[Any, Any]:
+def _checked_grid(framework: Framework, grid: Any, lead: tuple[int, ...]) -> tuple[Any, Any]:
     if grid is None:
         return None, None
     if not isinstance(grid, tuple | list) or len(grid) != 2:
@@ -107,4 +106,6 @@ def _checked_grid(framework: Framework, grid: Any) -> tuple[Any, Any]:
     for part in grid:
         if framework_of(part, "grid") is not framework:
             raise TypeError(f"grid holds {type(part).__name__}, but index is of {framework.name}")
+        if tuple(part.shape[:-1]) != lead or part.ndim != len(lead) + 1:
+            raise ValueError(f"grid holds {list(part.shape)}, which is not of an index with the leading dimensions {list(lead)}")
     return grid[0], grid[1]

@@ -90,6 +90,20 @@ def integer(name: str, value: Any) -> int:
         raise TypeError(f"{name} must be an integer, got {type(value).__name__} {value!r}") from None
 
 
+def text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, got {type(value).__name__} {value!r}")
+    return value
+
+
+def real(name: str, value: Any) -> float:
+    """A number as a float."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__} {value!r}") from None
+
+
 def thread_number(threads: Any) -> int:
     """0: chosen. One beyond 32 bits is as good as the largest."""
     return 0 if threads is None else max(min(integer("threads", threads), 2**31 - 1), -(2**31))

@@ -16,7 +16,7 @@ import numpy as np
 from rowmax import _native
 from rowmax._corpus import Corpus, Path, is_packed, path_bytes
 from rowmax._frameworks import common_framework, framework_of
-from rowmax._options import integer, read_as_bfloat16, required, thread_number
+from rowmax._options import integer, read_as_bfloat16, real, required, thread_number
 from rowmax._search import at_least
 
 
@@ -222,7 +222,7 @@ def plaid_search(
 def _threshold(threshold: float | None) -> float:
     if threshold is None:
         return -math.inf
-    number = float(threshold)
+    number = real("threshold", threshold)
     if math.isnan(number):
         raise ValueError("threshold must be a number, got nan")
     return number

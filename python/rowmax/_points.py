@@ -12,7 +12,7 @@ import numpy as np
 
 from rowmax import _native
 from rowmax._frameworks import Extras, Framework, common_framework
-from rowmax._options import given, integer, one_of, read_as_bfloat16, thread_number
+from rowmax._options import given, integer, one_of, read_as_bfloat16, text, thread_number
 
 Metric = Literal["l2_sq", "l1"]
 Reduction = Literal["mean", "sum", "none"]
@@ -126,7 +126,7 @@ class _Call:
         if threads is not None:
             extras["threads"] = thread_number(threads)
         if kernel is not None:
-            extras["kernel"] = kernel
+            extras["kernel"] = text("kernel", kernel)
         bits = read_as_bfloat16(P, dtype, "P"), read_as_bfloat16(R, dtype, "R")
         if any(bits):
             extras["dtype"] = "bfloat16"
@@ -147,9 +147,7 @@ class _Call:
         self.P, self.R = (x.reshape(math.prod(lead), *x.shape[-2:]) for x in (self.P, self.R))
         for name in ("p_mask", "r_mask"):
             if name in self.extras:
-                mask = self.extras[name]
-                mask = np.asarray(mask) if isinstance(mask, list | tuple) else mask
-                self.extras[name] = mask.reshape(-1, mask.shape[-1]) if mask.ndim else mask
+                self.extras[name] = _flat_mask(name, self.extras[name], lead)
 
     def items(self) -> tuple[int, ...]:
         """The dimensions of the items, if the arguments are what they should be."""
@@ -157,6 +155,15 @@ class _Call:
         if offsets is None:
             return tuple(self.P.shape[:-2])
         return (max((offsets.shape[0] if hasattr(offsets, "shape") else len(offsets)) - 1, 0),)
+
+
+def _flat_mask(name: str, mask: Any, lead: tuple[int, ...]) -> Any:
+    """`[*lead, N]`, or one with a single item that serves all, with the items as one dimension."""
+    mask = np.asarray(mask) if isinstance(mask, list | tuple) else mask
+    shape = tuple(getattr(mask, "shape", ()))
+    if len(shape) > 2 and shape[:-1] != lead and math.prod(shape[:-1]) != 1:
+        raise ValueError(f"{name} {list(shape)} does not fit items of {list(lead)}, nor has it a leading 1 to serve every item")
+    return mask.reshape(-1, shape[-1]) if len(shape) > 2 else mask
 
 
 def _wanted(call: _Call, reduction: str, one_sided: bool, return_index: bool) -> dict[str, tuple[tuple[int, ...], str]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from rowmax._frameworks import Extras, common_framework
-from rowmax._options import given, integer, one_of, options, pairing_of
+from rowmax._options import given, integer, one_of, options, pairing_of, real
 
 Reduction = Literal["mean", "sum"]
 Imputation = Literal["last", "none"]
@@ -48,7 +49,7 @@ def maxsim_smooth(
 
     The backward pass is FlashAttention's idea (Dao et al., 2022, https://arxiv.org/abs/2205.14135) for MaxSim.
     """
-    temperature = float(temperature)
+    temperature = real("temperature", temperature)
     if not 0 < temperature < math.inf:
         raise ValueError(f"temperature must be positive and finite, got {temperature}")
     extras = _extras(normalize, validate, dtype, threads, kernel, q_mask, d_mask, cu_seqlens_q, cu_seqlens_d)
@@ -68,12 +69,15 @@ def maxsim_prefixes(
     `normalize`. Layouts, masks and other keywords are those of `maxsim`; either side may be packed tokens with `cu_seqlens_q`
     or `cu_seqlens_d`. Differentiable for torch tensors.
     """
+    framework = common_framework(Q, D)
+    if not isinstance(dims, Iterable):
+        raise TypeError(f"dims must be a list of integers, got {type(dims).__name__} {dims!r}")
     numbers = tuple(integer("dims", dim) for dim in dims)
     d = Q.shape[-1] if Q.ndim else 0
     if not numbers or any(a >= b for a, b in zip((0, *numbers), numbers, strict=False)) or numbers[-1] > d:
         raise ValueError(f"dims must ascend from 1 or more to at most d = {d}, got {list(numbers)}")
     extras = _extras(False, validate, dtype, threads, kernel, q_mask, d_mask, cu_seqlens_q, cu_seqlens_d)
-    return common_framework(Q, D).select("prefixes", Q, D, pairing_of(D), extras, (numbers,), return_index, out)
+    return framework.select("prefixes", Q, D, pairing_of(D), extras, (numbers,), return_index, out)
 
 
 def maxsim_xtr(

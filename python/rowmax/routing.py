@@ -42,6 +42,8 @@ def top_experts(logits: Any, k: int = 1) -> tuple[Any, Any]:
     """
     framework = framework_of(logits, "logits")
     k = integer("k", k)
+    if dtype_name(logits.dtype) not in ("float16", "bfloat16", "float32", "float64"):
+        raise TypeError(f"logits must be float16, bfloat16, float32 or float64, got {dtype_name(logits.dtype)}")
     if logits.ndim != 2:
         raise ValueError(f"logits must be [T, E], got shape {list(logits.shape)}")
     if not 1 <= k <= logits.shape[1]:
@@ -81,6 +83,8 @@ def combine(y: Any, route: Route, weights: Any = None) -> Any:
     float16 and bfloat16 are multiplied and added in float32 and rounded once. Differentiable in y and weights for torch
     tensors.
     """
+    if not isinstance(route, Route):
+        raise TypeError(f"route must be the Route that dispatch gave, got {type(route).__name__}")
     framework = common_framework(y, route.token, ("y", "route"))
     rows = route.token.shape[0]
     if y.ndim != 2 or y.shape[0] != rows:
@@ -112,6 +116,8 @@ def gather(index: Any, table: Any) -> Any:
     if index.ndim < 1 or table.ndim not in (index.ndim, index.ndim + 1) or tuple(table.shape[:lead]) != tuple(index.shape[:lead]):
         shapes = f"table {list(table.shape)} does not fit index {list(index.shape)}"
         raise ValueError(f"{shapes}: it must be [..., n] or [..., n, C] for [..., S]")
+    if dtype_name(index.dtype) not in ("int32", "int64"):
+        raise TypeError(f"index must be int32 or int64, got {dtype_name(index.dtype)}")
     return framework.rows(index, table)
 
 

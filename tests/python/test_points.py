@@ -196,10 +196,25 @@ def test_names_what_is_wrong():
         (NotImplementedError, "16 coordinates.*20", lambda: rowmax.nearest(np.ones((2, 20)), np.ones((2, 20)), search="tree")),
         (ValueError, "threads.*-2", lambda: rowmax.nearest(p, r, threads=-2)),
         (ValueError, "kernel.*cpu.mmx", lambda: rowmax.nearest(p, r, kernel="cpu.mmx")),
+        (TypeError, "kernel must be a string, got int 3", lambda: rowmax.chamfer(p, r, kernel=3)),
         (ValueError, r"P must be.*\[3\]", lambda: rowmax.nearest(p[0], r)),
     ):
         with pytest.raises(error, match=match):
             call()
+
+
+def test_masks_of_many_dimensions_keep_the_rule_of_few():
+    rng = np.random.default_rng(8)
+    p, r = rng.random((1, 2, 2, 4, 3)), rng.random((1, 2, 2, 5, 3))
+    keep = rng.random((1, 2, 2, 4)) < 0.7
+    flat = rowmax.nearest(p[0], r[0], p_mask=keep[0])[1]
+    np.testing.assert_array_equal(rowmax.nearest(p, r, p_mask=keep)[1][0], flat)
+    for one in (keep[0, 0, :1], keep[:, :1, :1], keep[0, 0, :1].tolist()):
+        wanted = rowmax.nearest(p[0], r[0], p_mask=np.broadcast_to(keep[0, 0, 0], (2, 2, 4)))[1]
+        np.testing.assert_array_equal(rowmax.nearest(p, r, p_mask=one)[1][0], wanted)
+    for other in (keep.reshape(2, 2, 1, 4), keep.reshape(4, 4)[None], keep[:, :, :1], keep[0, 0, 0]):
+        with pytest.raises(ValueError, match="p_mask .* does not fit"):
+            rowmax.nearest(p, r, p_mask=other)
 
 
 def test_lies_are_clamped_without_validate():

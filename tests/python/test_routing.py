@@ -90,6 +90,9 @@ def test_errors_name_the_argument():
         (ValueError, "weights must be", lambda: routing.combine(packed, route, np.ones((4, 3), "f"))),
         (ValueError, "k must be 1 to E = 3, got 4", lambda: routing.top_experts(x, 4)),
         (ValueError, r"logits must be \[T, E\]", lambda: routing.top_experts(x[0])),
+        (TypeError, "logits must be float16.* got int64", lambda: routing.top_experts(index)),
+        (TypeError, "index must be int32 or int64, got float32", lambda: routing.gather(x[0], x)),
+        (TypeError, "route must be the Route that dispatch gave, got tuple", lambda: routing.combine(packed, tuple(route))),
         (ValueError, r"table \[4, 3\] does not fit index \[3, 2\]", lambda: routing.gather(index[:3], x)),
     ):
         with pytest.raises(error, match=match):

@@ -116,6 +116,10 @@ def test_errors_name_the_argument():
         (TypeError, "grid must be a numpy", lambda: rowmax.scatter_sum(index, values, 2, grid=([0], [1]))),
         (ValueError, "grid row_ptr", lambda: rowmax.scatter_sum(index, values, 3, rowmax.inverse_grid(index, 2))),
         (ValueError, "grid is not that of index", lambda: rowmax.scatter_sum(index, values, 2, rowmax.inverse_grid(index * 0, 2))),
+        (ValueError, r"grid holds \[\]", lambda: rowmax.scatter_sum(index, values, 2, (index[0] * index, np.array(1)))),
+        (ValueError, r"grid holds \[2, 2, 2\].*\[1, 2, 1, 2\]", lambda: rowmax.scatter_sum(
+            np.zeros((1, 2, 1, 2, 2), int), np.ones((1, 2, 1, 2, 2)), 1, rowmax.inverse_grid(np.zeros((2, 2, 2), int), 1))),
+        (TypeError, "num_destinations must be an integer, got float 1.5", lambda: rowmax.scatter_sum(index, values, 1.5)),
         (ValueError, r"out must have shape \[2, 3\]", lambda: rowmax.scatter_sum(index, values, 2, out=values[0])),
         (ValueError, "threads.*-3", lambda: rowmax.scatter_sum(index, values, 2, threads=-3)),
     ):

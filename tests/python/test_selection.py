@@ -96,6 +96,18 @@ def test_smooth_approaches_the_maximum_and_keeps_far_numbers():
     np.testing.assert_allclose(rowmax.maxsim_smooth(q * large, x, 1.0), rowmax.maxsim(q * large, x), rtol=1e-6)
 
 
+@pytest.mark.parametrize("temperature", [1e-300, 1e-45, 1e-38, 3e38, 1e300])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_smooth_at_temperatures_that_floats_hardly_hold(temperature, dtype):
+    queries, documents = ragged(2)
+    q, x = queries[0].astype(dtype), documents[3].astype(dtype)
+    with np.errstate(over="ignore"):
+        most = (len(q) * temperature * np.log(len(x)) + rowmax.maxsim(q.astype(float), x.astype(float))).astype(dtype)
+    np.testing.assert_allclose(rowmax.maxsim_smooth(q, x, temperature), most, rtol=2e-6)
+    alone = rowmax.maxsim_smooth(q, x[:1], temperature)
+    assert alone == rowmax.maxsim(q, x[:1]) and np.isfinite(alone)
+
+
 @pytest.mark.parametrize("name", TYPES)
 def test_prefixes_have_the_bits_of_maxsim(name):
     make, keywords = TYPES[name]
@@ -223,6 +235,9 @@ def test_errors_name_the_argument():
         (ValueError, "temperature must be positive and finite, got 0.0", lambda: rowmax.maxsim_smooth(q, x, 0)),
         (ValueError, r"dims must ascend .* d = 4, got \[2, 2\]", lambda: rowmax.maxsim_prefixes(q, x, (2, 2))),
         (ValueError, "dims must ascend", lambda: rowmax.maxsim_prefixes(q, x, ())),
+        (TypeError, "dims must be a list of integers, got int 5", lambda: rowmax.maxsim_prefixes(q, x, 5)),
+        (TypeError, "Q must be a numpy", lambda: rowmax.maxsim_prefixes(q.tolist(), x, (2,))),
+        (TypeError, "temperature must be a number, got str 'x'", lambda: rowmax.maxsim_smooth(q, x, "x")),
         (ValueError, "d_mask", lambda: rowmax.maxsim_smooth(q, x, 1.0, d_mask=np.ones((2, 2)))),
         (TypeError, "Q is float32 but D is float64", lambda: rowmax.maxsim_smooth(q, x.astype(float), 1.0)),
         (ValueError, "out must have shape", lambda: rowmax.maxsim_smooth(q, x, 1.0, out=np.empty((5, 2), "f"))),
