@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 
 import numpy as np
@@ -207,12 +208,15 @@ def test_examples_of_the_help_run(binary, folder):
         script = f'set -e; rowmax() {{ "{binary}" "$@"; }}; jq() {{ cat; }}; {line}'
         return subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=clean_environment())
 
-    for made in ("docs.npz -o part1.rmx", "docs.npy -o part2.rmx", "pages.npz -o pages.rmx"):
+    for made in ("docs.npz -o part1.rmx", "docs.npy -o part2.rmx", "pages.npz -o pages.rmx",
+                 "docs.npz --coarse int8 -o coarse.rmx"):  # fmt: skip
         assert run(f"rowmax pack {made}").returncode == 0
     count = 0
     for command in ("", "search", "score", "explain", "pack", "inspect", "eval", "bench", "kernels", "doctor"):
         if command:  # the walk of the main help packs documents without ids
             assert run("rowmax pack docs.npz -o docs.rmx").returncode == 0
+        if command == "pack":  # it makes an index anew
+            shutil.rmtree("plaid")
         for line in run(f"rowmax {command} --help").stdout.splitlines():
             if not line.startswith("  rowmax ") or line == "  rowmax bench":  # which takes a minute
                 continue

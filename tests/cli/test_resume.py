@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from command_support import clean_environment
 
+SLOW = ("--kernel", "cpu.scalar4")  # takes seconds on any machine, with the same results
 SLICES = ("--threads", "2", "--memory", "9M", "--checkpoint-every", "0")  # many small steps, each with its checkpoint
 
 
@@ -121,7 +122,7 @@ def test_interrupted(command, work, tmp_path, which):
 
 
 def test_interrupted_without_checkpoints(command, tmp_path):
-    process = start([*command, "--no-checkpoint"])
+    process = start([*command, "--no-checkpoint", *SLOW])
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     process.communicate()

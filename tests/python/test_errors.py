@@ -123,8 +123,3 @@ def test_max_seqlen_too_small_is_an_error():
     with pytest.raises(ValueError, match="max_seqlen_d is 4"):
         rowmax.maxsim_varlen(*arguments, max_seqlen_d=4)
     assert rowmax.maxsim_varlen(*arguments, max_seqlen_q=np.int64(3), max_seqlen_d=5).tolist() == [[24]]
-
-
-def test_names_of_later_work_do_not_exist():
-    for name in ("maxsim_from_hidden",):
-        assert not hasattr(rowmax, name)
