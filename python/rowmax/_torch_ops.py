@@ -100,14 +100,18 @@ def deliver(first: Tensor, second: Tensor, both: bool, out: Any) -> Any:
     if out is None:
         return (first, second) if both else first
     for target, source in zip(TORCH.split_out(out, both), (first, second), strict=True):
-        if target is None:
-            continue
-        if target.dtype != source.dtype:
-            raise TypeError(f"out must be {source.dtype}, got {target.dtype}")
-        if target.shape != source.shape:
-            raise ValueError(f"out must have shape {tuple(source.shape)}, got {tuple(target.shape)}")
-        target.copy_(source)
+        if target is not None:
+            fill(target, source, "out")
     return out
+
+
+def fill(target: Tensor, source: Tensor, name: str) -> None:
+    """Copies a result to what was given for it, which has to be its like."""
+    if target.dtype != source.dtype:
+        raise TypeError(f"{name} must be {source.dtype}, got {target.dtype}")
+    if target.shape != source.shape:
+        raise ValueError(f"{name} must have shape {tuple(source.shape)}, got {tuple(target.shape)}")
+    target.copy_(source)
 
 
 # The implementations, the same for memory of every kind.

@@ -17,7 +17,7 @@ from rowmax import _native
 from rowmax._frameworks import Extras
 from rowmax._points import into
 from rowmax._torch import TORCH, refuse_double_backward
-from rowmax._torch_ops import _register
+from rowmax._torch_ops import _register, fill
 
 _TENSORS = ("p_mask", "r_mask", "cu_seqlens_p", "cu_seqlens_r")
 _SCALARS: Extras = {"l1": False, "search": "auto", "validate": True, "threads": 0, "kernel": ""}
@@ -59,11 +59,7 @@ def _copied(out: Any, made: dict[str, Tensor]) -> dict[str, Tensor]:
         return made
     for (name, target), source in zip(into(out, list(made)).items(), made.values(), strict=True):
         target, _ = TORCH.split_out(target, False)
-        if target.dtype != source.dtype:
-            raise TypeError(f"out: {name} must be {source.dtype}, got {target.dtype}")
-        if target.shape != source.shape:
-            raise ValueError(f"out: {name} must have shape {list(source.shape)}, got {list(target.shape)}")
-        target.copy_(source)
+        fill(target, source, f"out: {name}")
     return made
 
 

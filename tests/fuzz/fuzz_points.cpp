@@ -10,18 +10,15 @@
 #include <vector>
 
 #include "core/points.hpp"
+#include "fuzz/promise.hpp"
 #include "rowmax/nearest.hpp"
 
 namespace {
 
 using namespace rowmax;
+using fuzz::expect;
 
 constexpr std::int64_t most_elements = 1 << 12;
-
-// What a fuzzer must never see: a promise broken without a crash.
-void expect(bool promise) {
-    if (!promise) __builtin_trap();
-}
 
 class Decoder {
   public:

@@ -12,20 +12,17 @@
 
 #include "core/problem.hpp"
 #include "core/reference.hpp"
+#include "fuzz/promise.hpp"
 #include "rowmax/maxsim.hpp"
 
 namespace {
 
 using namespace rowmax;
+using fuzz::expect;
 
 constexpr std::int64_t most_elements = 1 << 12;
 constexpr std::int64_t most_bytes = 1 << 16;
 constexpr std::int64_t most_work = 1 << 18;
-
-// What a fuzzer must never see: a promise broken without a crash.
-void expect(bool promise) {
-    if (!promise) __builtin_trap();
-}
 
 class Decoder {
   public:
