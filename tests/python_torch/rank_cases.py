@@ -3,6 +3,9 @@
 import torch
 import torch.distributed as dist
 from loss_reference import tensors
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 from torch.utils.checkpoint import checkpoint
 
 from rowmax import losses
@@ -123,16 +126,20 @@ def gathered_by_the_ring(rank, world):
 
 
 def trained(rank, world, ids_of, model_of):
-    """Gradients of a small encoder under DistributedDataParallel."""
+    """Gradients of a small encoder under DistributedDataParallel, and with its parameters shared out (FSDP2)."""
     found = {}
-    for ring in (False, True):
-        model = torch.nn.parallel.DistributedDataParallel(model_of())
-        ids = ids_of(rank)
-        tokens = model(torch.cat(ids))
-        q, d = tokens.split([len(part) for part in ids])
-        loss = losses.distributed_contrastive_loss(q, d, ring=ring) * world
-        loss.backward()
-        found[ring] = [p.grad for p in model.parameters()]
+    mesh = init_device_mesh("cpu", (world,))
+    wrappers = {"DDP": torch.nn.parallel.DistributedDataParallel, "FSDP2": lambda model: fully_shard(model, mesh=mesh)}
+    for name, wrap in wrappers.items():
+        for ring in (False, True):
+            model = wrap(model_of())
+            ids = ids_of(rank)
+            tokens = model(torch.cat(ids))
+            q, d = tokens.split([len(part) for part in ids])
+            loss = losses.distributed_contrastive_loss(q, d, ring=ring) * world
+            loss.backward()
+            grads = [p.grad for p in model.parameters()]
+            found[name, ring] = [g.full_tensor() if isinstance(g, DTensor) else g for g in grads]
     return found
 
 
