@@ -69,6 +69,9 @@ void run_pack_index(const PackCommand& command, const io::TokenSource& source) {
 void run_pack(const PackCommand& command) {
     if (!command.index && command.index_options.any())
         throw UsageError("--nbits, --centroids, --iterations and --threads go with --index");
+    if (command.output == "-")
+        throw UsageError(
+            "--output -: what is packed needs a file, or a folder, and is no stream; ./- is one of that name");
     check_outputs({{"--output", command.output}}, {command.input, command.load.ids});
     const io::TokenSource source = load_input(command.input, command.load, command.compute);
     command.index ? run_pack_index(command, source) : run_pack_corpus(command, source);
@@ -78,7 +81,7 @@ void add_index_options(Command& sub, PackCommand& command) {
     sub.add_flag("--index", command.index,
                  "Write a folder that fast-plaid and next-plaid read, for `rowmax search --index`");
     sub.add("--nbits", command.index_options.nbits, "With --index: bits of a residual's bucket: 1, 2, 4 or 8 (4)")
-        .between(1, 8);
+        .one_of({"1", "2", "4", "8"});
     sub.add("--centroids", command.index_options.centroids,
             "With --index: how many; when left out, the power of two at or below 16 sqrt(tokens)")
         .at_least(1);

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/hits_npy.hpp"
 #include "cli/outputs.hpp"
+#include "cli/search_checkpoints.hpp"
 #include "cli/search_index.hpp"
 #include "cli/search_two_stage.hpp"
 #include "cli/shared.hpp"
@@ -29,9 +29,6 @@ namespace rowmax::cli {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using Seconds = std::chrono::duration<double>;
-
 struct SearchCommand {
     std::string queries;
     std::vector<std::string> corpora;
@@ -41,7 +38,7 @@ struct SearchCommand {
     std::string threshold;
     std::string coarse;
     bool exact = false;
-    std::int64_t k = 100;
+    std::optional<std::int64_t> k;
     std::string format;
     std::string tag = "rowmax";
     std::string output;
@@ -52,6 +49,12 @@ struct SearchCommand {
     InputOptions query_input;
     InputOptions corpus_input;
 };
+
+/// Documents to return for each query.
+std::int64_t wanted_hits(const SearchCommand& command) {
+    constexpr std::int64_t usual = 100;
+    return command.k.value_or(std::min(usual, command.candidates.value_or(usual)));
+}
 
 std::string check_tag(const std::string& tag) {
     try {
@@ -89,7 +92,7 @@ stream::Search start_search(const SearchCommand& command, const io::TokenSource&
 
 stream::Search open_search(const SearchCommand& command) {
     stream::SearchOptions options;
-    options.k = command.k;
+    options.k = wanted_hits(command);
     options.score = score_options(command.compute);
     const Devices devices = choose_devices(command.compute);
     options.devices = devices.cuda;
@@ -109,82 +112,22 @@ stream::Search open_search(const SearchCommand& command) {
     }
 }
 
-// Empty: none.
+/// Empty: none.
 std::string checkpoint_path(const SearchCommand& command) {
     if (command.no_checkpoint) return {};
     if (!command.checkpoint.empty() || command.output.empty()) return command.checkpoint;
     return command.output + ".checkpoint";
 }
 
-/// Saves a search now and then, so that a rerun of the same command continues it.
-class Checkpoints {
-  public:
-    /// `beside_output`: the output is a file, so that there is a place for its checkpoint.
-    Checkpoints(const SearchCommand& command, stream::Search& search, bool beside_output)
-        : search_(search), every_(command.checkpoint_every) {
-        if (command.checkpoint.empty() && !beside_output) return;
-        path_ = checkpoint_path(command);
-        if (path_.empty()) return;
-        identity_ = stream::search_identity(search) +
-                    fmt::format("tensors: '{}' and '{}'\n", command.query_input.tensor, command.corpus_input.tensor);
-    }
+/// The same where `out` is a stream, which has no place for one beside it.
+std::string kept_checkpoint(const SearchCommand& command, const io::OutputFile& out) {
+    return command.checkpoint.empty() && out.direct() ? std::string() : checkpoint_path(command);
+}
 
-    void resume() {
-        if (path_.empty()) return;
-        const stream::ResumeResult result = stream::resume_checkpoint(path_, identity_, search_);
-        if (result.outcome == stream::Resumed::foreign) {
-            throw UsageError(
-                fmt::format("--checkpoint {}: this file is no checkpoint of a search, and would be lost; remove it, or "
-                            "name another",
-                            path_));
-        }
-        if (result.outcome == stream::Resumed::refused)
-            say(fmt::format("starting afresh: {} cannot be continued, {}", path_, result.reason));
-        if (result.outcome == stream::Resumed::taken)
-            say(fmt::format("continuing from {} ({:.1f} % done)", path_, percent()));
-    }
-
-    /// Saves if one is due: after the interval, or longer when saving itself takes its time.
-    void tick() {
-        if (path_.empty() || Seconds(Clock::now() - saved_at_).count() < every_) return;
-        save();
-    }
-
-    /// False when this search keeps no checkpoints.
-    bool save() {
-        if (path_.empty()) return false;
-        search_.settle();  // work, not saving
-        const Clock::time_point start = Clock::now();
-        stream::save_checkpoint(path_, identity_, search_);
-        saved_at_ = Clock::now();
-        saved_ = search_.pairs_done();
-        every_ = std::max(every_, 20 * Seconds(saved_at_ - start).count());
-        return true;
-    }
-
-    /// Before the output is written, which may fail: a search long enough to have been saved is saved whole.
-    void finish() {
-        tick();
-        if (saved_ > 0 && saved_ < search_.pairs_done()) save();
-    }
-
-    void remove() const {
-        std::error_code absent;
-        if (!path_.empty()) std::filesystem::remove(path_, absent);
-    }
-
-  private:
-    [[nodiscard]] double percent() const {
-        return 100.0 * static_cast<double>(search_.pairs_done()) /
-               static_cast<double>(std::max<std::int64_t>(search_.pairs_total(), 1));
-    }
-    stream::Search& search_;
-    double every_;
-    std::string path_;
-    std::string identity_;
-    Clock::time_point saved_at_ = Clock::now();
-    std::int64_t saved_ = 0;
-};
+std::string identity_of(const SearchCommand& command, const stream::Search& search) {
+    return stream::search_identity(search) +
+           fmt::format("tensors: '{}' and '{}'\n", command.query_input.tensor, command.corpus_input.tensor);
+}
 
 void run_steps(stream::Search& search, Checkpoints& checkpoints) {
     Progress progress("searching", "pairs");
@@ -255,7 +198,9 @@ void run_search(const SearchCommand& command) {
     check_files(command);
     io::OutputFile out = open_output(command.output);
     stream::Search search = open_search(command);
-    Checkpoints checkpoints(command, search, !out.direct());
+    const std::string saved = kept_checkpoint(command, out);
+    Checkpoints checkpoints(search, saved, saved.empty() ? saved : identity_of(command, search),
+                            command.checkpoint_every);
     checkpoints.resume();
     run_steps(search, checkpoints);
     write_run(command, ranking_of(search), out);
@@ -287,8 +232,8 @@ void run_two_stage_search(const SearchCommand& command) {
     std::vector<io::TokenSource> corpora;
     for (const std::string& path : command.corpora)
         corpora.push_back(load_input(path, command.corpus_input, command.compute));
-    const TwoStageRequest request{command.k, *command.candidates, command.coarse, memory_cap(command.compute),
-                                  score_options(command.compute)};
+    const TwoStageRequest request{wanted_hits(command), *command.candidates, command.coarse,
+                                  memory_cap(command.compute), score_options(command.compute)};
     try {
         write_run(command, search_two_stage(queries, corpora, request), out);
     } catch (const Error& error) {
@@ -323,10 +268,11 @@ void run_index_search(const SearchCommand& command) {
     const io::TokenSource queries = load_input(command.queries, command.query_input, command.compute);
     const io::PlaidIndex index = io::PlaidIndex::open(command.index);
     const Options options = score_options(command.compute);
+    const std::int64_t k = wanted_hits(command);
     try {
         write_run(command,
-                  probes(command) ? probe_index(index, queries, command.k, plaid_options(command), options)
-                                  : search_index(index, queries, command.k, options, memory_cap(command.compute)),
+                  probes(command) ? probe_index(index, queries, k, plaid_options(command), options)
+                                  : search_index(index, queries, k, options, memory_cap(command.compute)),
                   out);
     } catch (const Error& error) {
         if (error.code() != ErrorCode::out_of_memory || command.compute.memory.empty()) throw;
@@ -336,6 +282,11 @@ void run_index_search(const SearchCommand& command) {
 }
 
 void run(const SearchCommand& command) {
+    if (command.candidates.value_or(wanted_hits(command)) < wanted_hits(command)) {
+        throw UsageError(
+            fmt::format("--candidates {}: so many documents get exact scores, fewer than the -k {} to return",
+                        *command.candidates, *command.k));
+    }
     if (!command.index.empty()) return run_index_search(command);
     if (command.corpora.empty()) throw UsageError("corpora: name some, or an --index");
     if (command.nprobe || !command.threshold.empty()) throw UsageError("--nprobe and --threshold go with an --index");
@@ -367,7 +318,8 @@ void add_options(Command& app, SearchCommand& command) {
             "With --index: leave out centroids below this score in a first round, as PLAID does")
         .satisfies(check_number);
     app.add_flag("--exact", command.exact, "Score every document, which is the default");
-    app.add("-k", command.k, "Documents to return for each query").show_default().at_least(1);
+    app.add("-k", command.k, "Documents to return for each query (100, or all --candidates where those are fewer)")
+        .at_least(1);
     app.add("-o,--output", command.output, "Output file; standard output when left out");
     app.add("--format", command.format,
             "trec, jsonl, tsv or npy; when left out, what the output's name ends in, else trec")

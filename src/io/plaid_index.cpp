@@ -87,8 +87,9 @@ std::vector<std::int64_t> read_offsets(const fs::path& path) {
 
 bool is_plaid_index(const fs::path& folder) {
     std::error_code ignored;
-    return fs::exists(folder / "metadata.json", ignored) &&
-           (fs::exists(folder / "centroids.npy", ignored) || fs::exists(folder / "centroids.pt", ignored));
+    const auto holds = [&](const char* name) { return fs::exists(folder / name, ignored); };
+    const bool any_other = holds("metadata.json") || holds("bucket_weights.npy") || holds("buckets.pt");
+    return any_other && (holds("centroids.npy") || holds("centroids.pt"));
 }
 
 PlaidIndex PlaidIndex::open(const fs::path& folder) {

@@ -35,7 +35,7 @@ class PlaidLists {
     InvertedLists made_;  ///< its lengths those of both
 };
 
-/// A folder with the names of an index.
+/// A folder with the names of an index, even one that lacks a file of it.
 bool is_plaid_index(const std::filesystem::path& folder);
 
 class PlaidIndex {

@@ -1,12 +1,17 @@
 #include "io/temporary_names.hpp"
 
+#include <dirent.h>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <climits>
+#include <cstring>
 #include <string>
 
 namespace rowmax::io {
@@ -37,6 +42,29 @@ int remember(const std::string& name) {
 
 std::atomic<unsigned> serial{0};
 
+/// Removes the files that getdents64 listed in `entries`; "." and ".." refuse.
+void remove_listed(int folder, const char* entries, long bytes) noexcept {
+    for (long at = 0; at < bytes;) {
+        const char* entry = entries + at;
+        unlinkat(folder, entry + offsetof(dirent64, d_name), 0);
+        unsigned short length = 0;
+        std::memcpy(&length, entry + offsetof(dirent64, d_reclen), sizeof(length));
+        at += length;
+    }
+}
+
+/// A folder of files. By system calls alone, because readdir() allocates.
+void remove_folder(const char* path) noexcept {
+    alignas(dirent64) std::array<char, 4096> entries{};
+    const int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) return;
+    long bytes = 0;
+    while ((bytes = syscall(SYS_getdents64, folder, entries.data(), entries.size())) > 0)
+        remove_listed(folder, entries.data(), bytes);
+    close(folder);
+    rmdir(path);
+}
+
 }  // namespace
 
 TemporaryName::TemporaryName(const std::filesystem::path& target)
@@ -50,7 +78,8 @@ TemporaryName::~TemporaryName() {
 
 void remove_temporary_files() noexcept {
     for (Slot& slot : slots) {
-        if (slot.state.load() == State::live) unlink(slot.name.data());
+        if (slot.state.load() != State::live) continue;
+        if (unlink(slot.name.data()) != 0 && errno == EISDIR) remove_folder(slot.name.data());
     }
 }
 

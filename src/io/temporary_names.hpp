@@ -19,8 +19,8 @@ class TemporaryName {
     int slot_ = -1;
 };
 
-/// Removes every file that bears a remembered name. Async-signal-safe: for the handler of a signal that ends
-/// the program.
+/// Removes every file, and every folder of files, that bears a remembered name. Async-signal-safe: for the handler of a
+/// signal that ends the program.
 void remove_temporary_files() noexcept;
 
 }  // namespace rowmax::io

@@ -54,6 +54,9 @@ def test_usage(rowmax, packed):
     assert "too little" in rowmax(*search, "--candidates", 5, "--memory", "1M", code=2).stderr
     assert "--coarse" in rowmax(*search, "--coarse", "int8", code=2).stderr
     assert "--exact" in rowmax(*search, "--exact", "--candidates", 5, code=2).stderr
+    few = rowmax(*search, "--candidates", 1, "-k", 5, code=2).stderr
+    assert "--candidates 1" in few and "-k 5" in few
+    assert {len(hits) for hits in read_trec(rowmax(*search, "--candidates", 3).stdout).values()} == {3}
     assert "--normalize" in rowmax(*search, "--normalize", "--candidates", 5, code=2).stderr
     assert "pack --coarse int8" in rowmax("search", packed / "q.npz", packed / "a.npz", "--candidates", 5, code=3).stderr
     rowmax("pack", packed / "a.npz", "-o", packed / "plain.rmx")

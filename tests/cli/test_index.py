@@ -73,6 +73,7 @@ def test_usage(rowmax, index):
     assert "--index" in rowmax(*search, folder / "q.npy", code=2).stderr
     assert "--normalize" in rowmax(*search, "--normalize", code=2).stderr
     assert "corpora" in rowmax("search", folder / "q.npy", code=2).stderr
+    assert "--candidates 1" in rowmax(*search, "--candidates", 1, "-k", 5, code=2).stderr
     assert "rowmax search --index" in rowmax("search", folder / "q.npy", folder / "index", code=3).stderr
     np.save(folder / "wide.npy", np.zeros((1, 2, D + 1), np.float32))
     assert "d = 17" in rowmax("search", folder / "wide.npy", "--index", folder / "index", code=3).stderr
@@ -112,7 +113,7 @@ def test_probes_find_what_is_near(rowmax, index):
     empty = str([len(d) for d in documents].index(0))
     for query, hits in exact.items():
         assert every[query] == [hit for hit in hits if hit[0] != empty]
-    few = read_trec(rowmax(*search, "--nprobe", 1, "--candidates", 2, "-k", 2).stdout)
+    few = read_trec(rowmax(*search, "--nprobe", 1, "--candidates", 2).stdout)
     for query, hits in few.items():
         assert 0 < len(hits) <= 2 and set(hits) <= set(exact[query])
     one, two = (rowmax(*search, "--candidates", 3, "--threshold", "0.3", "--threads", n).stdout for n in (1, 2))

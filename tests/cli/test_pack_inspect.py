@@ -94,6 +94,21 @@ def test_interrupted_pack_leaves_nothing(binary, tmp_path, which):
         subprocess.run([binary, "inspect", "--deep", out / "c.rmx"], check=True, capture_output=True)
 
 
+def test_packing_an_index_that_is_interrupted_leaves_nothing(binary, tmp_path):
+    np.save(tmp_path / "d.npy", np.random.default_rng(0).normal(size=(4000, 64, 64)).astype("f4"))
+    out = tmp_path / "out"
+    out.mkdir()
+    pack = [binary, "pack", tmp_path / "d.npy", "--index", "--iterations", "1000", "-o", out / "index"]
+    process = subprocess.Popen(pack, stderr=subprocess.PIPE)
+    while not list(out.iterdir()):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)  # at once: the second does not wait for a round of k-means to end
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert list(out.iterdir()) == []
+
+
 def test_inspect_deep(rowmax, tmp_path):
     tokens = np.array([[[3, 4], [0, 0]], [[np.nan, 1], [np.inf, 0]]], "f4")
     np.save(tmp_path / "d.npy", tokens)
@@ -183,5 +198,22 @@ def test_usage_of_pack_as_index(rowmax, documents):
     pack = ("pack", documents / "packed.npz", "-o", documents / "out")
     assert "--index" in rowmax(*pack, "--nbits", 4, code=2).stderr
     assert "--to" in rowmax(*pack, "--index", "--to", "float16", code=2).stderr
-    assert "nbits must be 1, 2, 4 or 8, got 3" in rowmax(*pack, "--index", "--nbits", 3, code=3).stderr
+    assert "--nbits" in rowmax(*pack, "--index", "--nbits", 3, code=2).stderr
     assert not (documents / "out").exists()
+
+
+@pytest.mark.parametrize("options", [(), ("--index", "--centroids", 2)])
+def test_what_is_packed_is_no_stream(rowmax, documents, options):
+    done = rowmax("pack", documents / "packed.npz", "-o", "-", *options, code=2, cwd=documents)
+    assert "--output -" in done.stderr and done.stdout == ""
+    assert not (documents / "-").exists()
+    rowmax("pack", documents / "packed.npz", "-o", "./-", *options, cwd=documents)
+    assert (documents / "-").exists()
+
+
+def test_an_index_without_its_metadata_is_no_folder_of_documents(rowmax, documents):
+    rowmax("pack", documents / "packed.npz", "--index", "--centroids", 2, "-o", documents / "index")
+    (documents / "index" / "metadata.json").unlink()
+    for command in (("inspect",), ("search", documents / "q.npy", "--index")):
+        done = rowmax(*command, documents / "index", code=3)
+        assert "metadata.json" in done.stderr and done.stdout == ""

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <thread>
 
+#include "io/output_folder.hpp"
 #include "io/support.hpp"
 #include "io/temporary_names.hpp"
 #include "rowmax/corpus.hpp"
@@ -190,6 +191,20 @@ TEST_F(OutputFileTest, RememberedNamesAreRemovedBySignalHandlers) {
     std::ofstream(forgotten) << "kept";
     io::remove_temporary_files();
     EXPECT_TRUE(fs::exists(forgotten));
+}
+
+TEST_F(OutputFileTest, RememberedFoldersAreRemovedWithTheirFiles) {
+    const int status = in_child([&] {
+        const io::OutputFolder folder(at("index"));
+        // More names than one system call lists, and a file that is still being written.
+        for (int i = 0; i < 500; ++i) std::ofstream(folder.inside() / (std::to_string(i) + ".codes.npy")) << "done";
+        const io::TemporaryName name(folder.inside() / "ivf.npy");
+        std::ofstream(name.path()) << "half";
+        io::remove_temporary_files();
+        _exit(7);
+    });
+    EXPECT_EQ(WEXITSTATUS(status), 7);
+    EXPECT_EQ(entries(), 0U);
 }
 
 TEST_F(OutputFileTest, ManyRememberedNames) {
