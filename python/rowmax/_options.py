@@ -78,7 +78,7 @@ def read_as_bfloat16(X: Any, dtype: Any, name: str = "X") -> bool:
     if want in (None, have):
         return False
     if (have, want) != ("uint16", "bfloat16"):
-        raise TypeError(f"{name} is {have} but dtype is {want!r}: tokens are not converted")
+        raise TypeError(f"{name} is {have} but dtype is {want!r}: numbers are not converted")
     return True
 
 

@@ -10,8 +10,14 @@ namespace rowmax::core {
 
 namespace {
 
-constexpr SideNames p_names{"P", "p_mask", "cu_seqlens_p", "max_seqlen_p", "point sets"};
-constexpr SideNames r_names{"R", "r_mask", "cu_seqlens_r", "max_seqlen_r", "point sets"};
+constexpr SideNames names_of_points(std::string_view points, std::string_view mask, std::string_view cu_seqlens) {
+    SideNames names{points, mask, cu_seqlens, "", "point sets"};
+    names.token = "point";
+    names.dims = "c";
+    return names;
+}
+constexpr SideNames p_names = names_of_points("P", "p_mask", "cu_seqlens_p");
+constexpr SideNames r_names = names_of_points("R", "r_mask", "cu_seqlens_r");
 
 [[noreturn]] void refuse_points(ErrorCode code, const std::string& message) {
     throw Error(code, message);

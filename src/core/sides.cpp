@@ -41,8 +41,8 @@ Mask dense_mask(Copies& copies, const TokenSet& side, const SideNames& names) {
     const bool rank_fits = skipped == 0 || (items == 0 && skipped == 1 && mask.shape[0] == 1);
     if (!rank_fits || !mask_fits(mask, tokens, skipped)) {
         fail(ErrorCode::invalid_value,
-             fmt::format("{} {} does not fit {} {}: it needs one value a token, with a leading 1 to serve every item",
-                         names.mask, mask.shape_text(), names.tokens, tokens.shape_text()));
+             fmt::format("{} {} does not fit {} {}: it needs one value a {}, with a leading 1 to serve every item",
+                         names.mask, mask.shape_text(), names.tokens, tokens.shape_text(), names.token));
     }
     const auto step = [&](int i) { return i < items ? mask.stride[i + skipped] : 0; };
     return {mask.data, mask.dtype, step(0), step(1), mask.stride[mask.ndim - 1]};
@@ -110,8 +110,8 @@ void check_offsets(const IntList& list, std::int64_t rows, const SideNames& name
         }
     }
     if (at(list.count - 1) > rows) {
-        fail(ErrorCode::invalid_value, fmt::format("{} ends at {}, but {} holds {} tokens", names.cu_seqlens,
-                                                   at(list.count - 1), names.tokens, rows));
+        fail(ErrorCode::invalid_value, fmt::format("{} ends at {}, but {} holds {} {}s", names.cu_seqlens,
+                                                   at(list.count - 1), names.tokens, rows, names.token));
     }
 }
 
@@ -229,20 +229,20 @@ void check_layout(const TokenSet& side, const SideNames& names) {
              fmt::format("{}: {} and offsets/lengths exclude each other", names.tokens, names.cu_seqlens));
     }
     if ((is_packed || in_ranges) && rank != 2) {
-        fail(ErrorCode::invalid_value,
-             fmt::format("{} {}: packed tokens have two dimensions, [T, d]", names.tokens, side.tokens.shape_text()));
+        fail(ErrorCode::invalid_value, fmt::format("{} {}: packed {}s have two dimensions, [T, {}]", names.tokens,
+                                                   side.tokens.shape_text(), names.token, names.dims));
     }
     if ((is_packed || in_ranges) && side.mask.given()) {
-        fail(ErrorCode::invalid_value,
-             fmt::format("{}: a mask goes with dense tokens [N, L, d], not with packed ones", names.mask));
+        fail(ErrorCode::invalid_value, fmt::format("{}: a mask goes with dense {}s [N, L, {}], not with packed ones",
+                                                   names.mask, names.token, names.dims));
     }
     if (side.lengths.given() && side.mask.given()) {
         fail(ErrorCode::invalid_value, fmt::format("{} and {} exclude each other", names.lengths, names.mask));
     }
     const int most = names.items == query_names.items ? 3 : 4;
     if (rank < 2 || rank > most) {
-        fail(ErrorCode::invalid_value, fmt::format("{} {}: tokens have 2 to {} dimensions, the last one d",
-                                                   names.tokens, side.tokens.shape_text(), most));
+        fail(ErrorCode::invalid_value, fmt::format("{} {}: {}s have 2 to {} dimensions, the last one {}", names.tokens,
+                                                   side.tokens.shape_text(), names.token, most, names.dims));
     }
 }
 
@@ -256,8 +256,8 @@ Segments make_segments(Copies& copies, const TokenSet& side, const SideNames& na
         s = dense(copies, side, names, validate);
     }
     if (s.max_length > max_document_tokens) {
-        fail(ErrorCode::invalid_value,
-             fmt::format("{}: an item of {} tokens; at most {} fit", names.tokens, s.max_length, max_document_tokens));
+        fail(ErrorCode::invalid_value, fmt::format("{}: an item of {} {}s; at most {} fit", names.tokens, s.max_length,
+                                                   names.token, max_document_tokens));
     }
     return s;
 }

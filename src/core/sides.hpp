@@ -20,6 +20,8 @@ struct SideNames {
     std::string_view items;
     std::string_view scale = "scale";
     std::string_view lengths = "lengths";
+    std::string_view token = "token";  ///< what an item consists of
+    std::string_view dims = "d";       ///< and the name of its last dimension
 };
 inline constexpr SideNames query_names{"Q", "q_mask", "cu_seqlens_q", "max_seqlen_q", "queries", "q_scale"};
 inline constexpr SideNames document_names{"D", "d_mask", "cu_seqlens_d", "max_seqlen_d", "documents", "d_scale"};

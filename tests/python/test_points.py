@@ -203,6 +203,20 @@ def test_names_what_is_wrong():
             call()
 
 
+def test_errors_speak_of_points():
+    p, sets = np.ones((4, 3), np.float32), np.ones((2, 4, 3), np.float32)
+    packed = {"cu_seqlens_p": [0, 9], "cu_seqlens_r": [0, 4]}
+    for error, match, call in (
+        (ValueError, "cu_seqlens_p ends at 9, but P holds 4 points", lambda: rowmax.nearest(p, p, **packed)),
+        (ValueError, r"p_mask \[5\] .* one value a point", lambda: rowmax.nearest(p, p, p_mask=np.ones(5, bool))),
+        (ValueError, r"P \[2, 4, 3\]: packed points .* \[T, c\]", lambda: rowmax.chamfer(sets, p, **packed)),
+        (TypeError, "P is float32 but dtype is 'float16'", lambda: rowmax.nearest(p, p, dtype="float16")),
+    ):
+        with pytest.raises(error, match=match) as raised:
+            call()
+        assert "token" not in str(raised.value)
+
+
 def test_masks_of_many_dimensions_keep_the_rule_of_few():
     rng = np.random.default_rng(8)
     p, r = rng.random((1, 2, 2, 4, 3)), rng.random((1, 2, 2, 5, 3))
