@@ -12,8 +12,15 @@
 
 namespace rowmax::cpu {
 
+// Plain C++ takes long to compile: a table for each kind of kernel.
 extern const TileOps scalar4_ops;
+extern const TileOps scalar4_f64_ops;
+extern const TileOps scalar4_codes_ops;
+extern const TileOps scalar4_bits_ops;
 extern const TileOps scalar16_ops;
+extern const TileOps scalar16_f64_ops;
+extern const TileOps scalar16_codes_ops;
+extern const TileOps scalar16_bits_ops;
 extern const SelectionOps scalar4_selection_ops;
 extern const SelectionOps scalar16_selection_ops;
 #if defined(__x86_64__)
@@ -136,10 +143,11 @@ constexpr Kernel rows[] = {
     row<scalar4_ops, scalar4_selection_ops, DType::f16>("cpu.scalar4.f16", "plain C++, any machine", &nothing_missing),
     row<scalar4_ops, scalar4_selection_ops, DType::bf16>("cpu.scalar4.bf16", "plain C++, any machine",
                                                          &nothing_missing),
-    row<scalar4_ops, scalar4_selection_ops, DType::f64>("cpu.scalar4.f64", "plain C++, any machine", &nothing_missing),
-    code_row<scalar4_ops>("cpu.scalar4.i8", "plain C++, any machine", &nothing_missing),
+    row<scalar4_f64_ops, scalar4_selection_ops, DType::f64>("cpu.scalar4.f64", "plain C++, any machine",
+                                                            &nothing_missing),
+    code_row<scalar4_codes_ops>("cpu.scalar4.i8", "plain C++, any machine", &nothing_missing),
     code_row<scalar4_ops, DType::f8e4m3>("cpu.scalar4.f8e4m3", "plain C++, any machine", &nothing_missing),
-    bit_row<scalar4_ops>("cpu.scalar4.bits", "plain C++, any machine", &nothing_missing),
+    bit_row<scalar4_bits_ops>("cpu.scalar4.bits", "plain C++, any machine", &nothing_missing),
     residual_row<scalar4_ops>("cpu.scalar4.residual", "plain C++, any machine", &nothing_missing),
     row<scalar16_ops, scalar16_selection_ops, DType::f32>("cpu.scalar16.f32", "plain C++ in the tiles of AVX-512",
                                                           &nothing_missing),
@@ -147,11 +155,11 @@ constexpr Kernel rows[] = {
                                                           &nothing_missing),
     row<scalar16_ops, scalar16_selection_ops, DType::bf16>("cpu.scalar16.bf16", "plain C++ in the tiles of AVX-512",
                                                            &nothing_missing),
-    row<scalar16_ops, scalar16_selection_ops, DType::f64>("cpu.scalar16.f64", "plain C++ in the tiles of AVX-512",
-                                                          &nothing_missing),
-    code_row<scalar16_ops>("cpu.scalar16.i8", "plain C++ in the tiles and words of VNNI", &nothing_missing),
+    row<scalar16_f64_ops, scalar16_selection_ops, DType::f64>("cpu.scalar16.f64", "plain C++ in the tiles of AVX-512",
+                                                              &nothing_missing),
+    code_row<scalar16_codes_ops>("cpu.scalar16.i8", "plain C++ in the tiles and words of VNNI", &nothing_missing),
     code_row<scalar16_ops, DType::f8e4m3>("cpu.scalar16.f8e4m3", "plain C++ in the tiles of AVX-512", &nothing_missing),
-    bit_row<scalar16_ops>("cpu.scalar16.bits", "plain C++ in the tiles of AVX-512", &nothing_missing),
+    bit_row<scalar16_bits_ops>("cpu.scalar16.bits", "plain C++ in the tiles of AVX-512", &nothing_missing),
     residual_row<scalar16_ops>("cpu.scalar16.residual", "plain C++ in the tiles of AVX-512", &nothing_missing),
 };
 

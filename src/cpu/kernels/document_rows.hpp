@@ -12,6 +12,7 @@
 #include "cpu/kernels/residual_rows.hpp"
 #include "cpu/kernels/row_blocks.hpp"
 #include "cpu/kernels/row_values.hpp"
+#include "cpu/kernels/rows_meanwhile.hpp"
 #include "cpu/kernels/tile_ops.hpp"
 #include "cpu/tuning.hpp"
 

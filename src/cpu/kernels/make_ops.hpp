@@ -59,20 +59,39 @@ inline constexpr TileOps codes_only(const CodeOps& codes) {
     return ops;
 }
 
-template <class F32, class F64, class Half, class FewF32 = F32, class FewF64 = F64, class FewHalf = Half>
-constexpr TileOps make_ops(const CodeOps& codes, const CodeOps& bits, const ProjectOps& project) {
+/// A table for float64 alone.
+template <class F64, class Few = F64>
+constexpr TileOps doubles_only(const ProjectOps& project) {
+    TileOps ops;
+    ops.f64 = typed_ops<F64, Few, false>();
+    ops.project = &project;
+    return ops;
+}
+
+/// A table for all that is multiplied as float32.
+template <class F32, class Half, class FewF32 = F32, class FewHalf = Half>
+constexpr TileOps floats_only(const ProjectOps& project) {
     TileOps ops;
     ops.f32 = typed_ops<F32, FewF32, true>();
-    ops.f64 = typed_ops<F64, FewF64, false>();
-    ops.fold_few_f16 = &fold_few<F16Rows<FewF32, FewHalf>, most_few_rows(F32::lanes)>;
-    ops.fold_few_bf16 = &fold_few<Bf16Rows<FewF32, FewHalf>, most_few_rows(F32::lanes)>;
+    // Plain C++ widens one by one, here or before.
+    if constexpr (FewF32::unrolled > 1) {
+        ops.fold_few_f16 = &fold_few<F16Rows<FewF32, FewHalf>, most_few_rows(F32::lanes)>;
+        ops.fold_few_bf16 = &fold_few<Bf16Rows<FewF32, FewHalf>, most_few_rows(F32::lanes)>;
+    }
     ops.widen_f16 = &widen_f16<Half>;
     ops.widen_bf16 = &widen_bf16<Half>;
     ops.widen_f8 = &widen_f8<Half>;
     ops.add_weights = &add_weights;
+    ops.project = &project;
+    return ops;
+}
+
+template <class F32, class F64, class Half, class FewF32 = F32, class FewF64 = F64, class FewHalf = Half>
+constexpr TileOps make_ops(const CodeOps& codes, const CodeOps& bits, const ProjectOps& project) {
+    TileOps ops = floats_only<F32, Half, FewF32, FewHalf>(project);
+    ops.f64 = typed_ops<F64, FewF64, false>();
     ops.codes = codes;
     ops.bits = bits;
-    ops.project = &project;
     return ops;
 }
 

@@ -107,7 +107,7 @@ inline const std::byte* query_words(const CodeOps& ops, const std::byte* row, vo
     const std::int64_t size = 4 / ops.in_word;
     const std::int64_t padded = (dim + ops.in_word - 1) / ops.in_word * ops.in_word;
     for (std::int64_t k = 0; k < padded; ++k) {
-        const std::int16_t code = k < dim ? core::load<std::int8_t>(row + k) : std::int8_t{0};
+        const auto code = static_cast<std::int16_t>(k < dim ? core::load<std::int8_t>(row + k) : 0);
         sum += code;
         std::memcpy(to + k * size, &code, static_cast<std::size_t>(size));  // little endian: the low byte first
     }

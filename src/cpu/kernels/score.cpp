@@ -14,6 +14,7 @@
 #include "cpu/kernels/results.hpp"
 #include "cpu/kernels/row_blocks.hpp"
 #include "cpu/kernels/row_values.hpp"
+#include "cpu/kernels/rows_meanwhile.hpp"
 #include "cpu/kernels/schedule.hpp"
 #include "cpu/kernels/spread_maxima.hpp"
 #include "cpu/tuning.hpp"
@@ -199,7 +200,9 @@ class ScoreCall {
     static bool few_alone(const QueryBlock<Value>& queries) { return queries.panel_lanes() == 0; }
 
     /// The kernel of few query rows takes 16-bit rows as they are, unless others or norms need them widened anyway.
-    bool raw_halves(const QueryBlock<Value>& queries) const { return few_alone(queries) && documents_.plain_halves(); }
+    bool raw_halves(const QueryBlock<Value>& queries) const {
+        return few_alone(queries) && documents_.plain_halves() && ops_.fold_few_f16 != nullptr;
+    }
     using Fold = void (*)(const FoldArgs<Value>&);
     [[nodiscard]] Fold few_kernel(const QueryBlock<Value>& queries) const {
         if constexpr (std::is_same_v<Value, float>) {
@@ -261,10 +264,7 @@ class ScoreCall {
         if (wanted != nullptr && wanted->count > 0 && !documents_.projected()) fetch_meanwhile(*wanted, chains, args);
         fold_panels(work.queries, args, maxima);
         if (work.queries.split().few > 0) fold_few(work, args);
-        for (; meanwhile.done < meanwhile.count; ++meanwhile.done) {
-            meanwhile.widen(meanwhile.rows[meanwhile.done], meanwhile.to + meanwhile.done * meanwhile.dim,
-                            meanwhile.dim);
-        }
+        widen_until(meanwhile, meanwhile.count);
         return widens;
     }
 

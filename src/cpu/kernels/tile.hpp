@@ -25,6 +25,7 @@
 // Included by files under inst/ only; everything here is private to them.
 #pragma once
 
+#include "cpu/kernels/rows_meanwhile.hpp"
 #include "cpu/kernels/tile_ops.hpp"
 #include "cpu/prim/unroll.hpp"
 #include "cpu/tuning.hpp"
@@ -77,12 +78,7 @@ ROWMAX_INLINE const std::byte* fetch(const std::byte* ahead, std::int64_t lines)
 
 /// Widens some of the next block's rows. Between two chains: no sum is in a register that a call would have to save.
 ROWMAX_INLINE void widen_meanwhile(RowsMeanwhile* rows) {
-    if (rows == nullptr) return;
-    std::int64_t end = rows->done + rows->at_once;
-    if (end > rows->count) end = rows->count;
-    for (; rows->done < end; ++rows->done) {
-        rows->widen(rows->rows[rows->done], rows->to + rows->done * rows->dim, rows->dim);
-    }
+    if (rows != nullptr) widen_until(*rows, rows->done + rows->at_once);
 }
 
 /// `Steps` steps from k on.

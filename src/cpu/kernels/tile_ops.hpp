@@ -22,17 +22,7 @@ using Index = typename IndexOf<Value>::type;
 /// No kernel takes more rows at a time; row lists are padded to a multiple of what it takes, by less than this.
 inline constexpr std::int64_t row_padding = 8;
 
-/// 16-bit rows of the block that comes next, which are widened while this one is multiplied: a few at the start of each
-/// chain, by units that multiplications leave idle.
-struct RowsMeanwhile {
-    void (*widen)(const std::byte* row, float* to, std::int64_t dim) = nullptr;
-    const std::byte* const* rows = nullptr;
-    float* to = nullptr;  ///< [count][dim]
-    std::int64_t dim = 0;
-    std::int64_t count = 0;
-    std::int64_t at_once = 0;
-    std::int64_t done = 0;
-};
+struct RowsMeanwhile;
 
 /// Document rows against packed query panels: best[lane] = max(best[lane], max over rows of <query lane, row>).
 /// For the kernel of few query rows, lanes are those of the document rows: its panels are [dim][rows of a turn], its
@@ -103,7 +93,7 @@ struct TileOps {
     TypedOps<double> f64;
     CodeOps codes;
     CodeOps bits;
-    /// fold_few over rows of 16-bit elements.
+    /// fold_few over rows of 16-bit elements; null where nothing is gained by it.
     void (*fold_few_f16)(const FoldArgs<float>&) = nullptr;
     void (*fold_few_bf16)(const FoldArgs<float>&) = nullptr;
     void (*widen_f16)(const std::byte* row, float* to, std::int64_t dim) = nullptr;

@@ -132,16 +132,6 @@ struct ScalarVec {
 /// No conversion of several at once: rows.hpp converts one by one.
 struct ScalarHalf {
     static constexpr int step = INT32_MAX;
-    /// Four elements from each of at(0), at(1) ..., by `one`.
-    template <class Vec, class At, class One>
-    static typename Vec::Reg load_chunks_f16(At at, One one) {
-        return Vec::template each<typename Vec::Reg>(
-            [&](int i) { return one(load_scalar<std::uint16_t>(at(i / 4) + 2 * (i % 4))); });
-    }
-    template <class Vec, class At, class One>
-    static typename Vec::Reg load_chunks_bf16(At at, One one) {
-        return load_chunks_f16<Vec>(at, one);
-    }
     static void widen_f16(const std::byte*, float*) {}
     static void widen_bf16(const std::byte*, float*) {}
     static void widen_f8(const std::byte*, float*) {}
