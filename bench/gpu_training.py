@@ -61,6 +61,9 @@ def aims(lines: list[dict]) -> list[list[str]]:
 
 def training(path: Path, table: Table) -> str:
     first, *lines = results.read(path)
+    rivals = path.with_name(path.name.replace("-training.jsonl", "-training-rivals.jsonl"))
+    if rivals.exists():
+        lines += results.read(rivals)[1:]
     lines = [x for x in lines if x["dtype"] == "float16"]
     names = [name for name in NAMES if any(x["impl"] == name for x in lines)]
     titles = [NAMES[name] for name in names]

@@ -7,7 +7,7 @@
 #   -b FOLDER  built already: test_cuda, cuda_host_cost, rowmax, site/   (else built here, into build/release and build/gpu)
 #   -c COMMIT  what it was built from                              (git's HEAD)
 #
-# Parts: tests python float16 bfloat16 float32 cases bytes stream; cases are shapes, pipeline, host, sweeps, alignment, accuracy and
+# Parts: tests python float16 bfloat16 float32 cases bytes stream training rivals; cases are shapes, pipeline, host, sweeps, alignment, accuracy and
 # ladder, or those that CASES names. Without parts: all. Each is interrupted after its time (TIMEOUT, seconds: 90), and what it had
 # found by then is kept. PYTHON names a Python with torch (and flash-maxsim, late-interaction-kernels, which are left out where
 # they cannot be imported); bytes needs ncu.
@@ -25,7 +25,7 @@ while getopts o:b:c: option; do
 done
 shift $((OPTIND - 1))
 parts=("$@")
-[ $# -gt 0 ] || parts=(tests python float16 bfloat16 float32 cases bytes stream)
+[ $# -gt 0 ] || parts=(tests python float16 bfloat16 float32 cases bytes stream training rivals)
 commit=${commit:-$(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD -- src include python bench || echo +changes)}
 mkdir -p "$output"
 failed=()
@@ -106,6 +106,14 @@ for part in "${parts[@]}"; do
             --prefix "$(basename "$file")" --native "$built/cuda_host_cost" ;;
         bytes) measure hbm hbm_bytes.py --output "$file-hbm.jsonl" ;;
         stream) measure stream out_of_core.py --gib "${GIB:-4}" --repeats 4 --output "$file-out-of-core.jsonl" ;;
+        training)
+            measure training training.py --impl rowmax torch --output "$file-training.jsonl"
+            measure head head.py --dtype bfloat16 --output "$file-head.jsonl"
+            measure step-share step_share.py --output "$file-step-share.jsonl"
+            ;;
+        # What compiles for every shape; the largest first, since time may run out.
+        rivals) measure rivals training.py --impl fm lik-unified lik-lowmem fm-invgrid --case colpali-64 colpali-128 kd-256x16 \
+            ladder-256 train-128-1024 train-256 train-128 train-32 --output "$file-training-rivals.jsonl" ;;
         *) echo "run.sh: no part '$part'" >&2 && exit 2 ;;
     esac
     echo "== $part: $((SECONDS - start)) s"

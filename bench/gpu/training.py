@@ -44,7 +44,7 @@ TABLE = (
     Shape("colpali-128", 128, 128, 1024, 1024),
     Shape("kd-256x16", 256, 16, 32, 1030, own=True),
 )
-LADDER = tuple(Shape(f"ladder-{n}", n, n, 1024, 1024) for n in (8, 16, 32, 64, 128, 256))
+LADDER = tuple(Shape(f"ladder-{n}", n, n, 1024, 1024) for n in (8, 16, 32, 64, 128, 256, 512, 1024, 2048))
 
 
 class Inputs:
@@ -128,7 +128,7 @@ IMPLEMENTATIONS: dict[str, Callable[[bool], Callable]] = {
 def arguments() -> argparse.Namespace:
     made = parser(__doc__)
     made.add_argument("--impl", nargs="*", default=list(IMPLEMENTATIONS))
-    made.add_argument("--case", nargs="*", default=[shape.name for shape in TABLE + LADDER])
+    made.add_argument("--case", nargs="*", default=[shape.name for shape in TABLE + LADDER], help="in this order")
     made.add_argument("--dtype", nargs="*", default=["float16"])
     made.add_argument("--seconds", type=float, default=1e9, help="begin nothing after so many")
     return made.parse_args()
@@ -141,8 +141,8 @@ def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
 def measure(name: str, inputs: Inputs, truth: tuple[torch.Tensor, torch.Tensor] | None) -> dict:
     score = IMPLEMENTATIONS[name](inputs.shape.own)
     step = inputs.step(score)
-    repeats = 25 if inputs.shape.lq < 1024 else 10
     step()
+    repeats = repeats_of(step)
     result: dict = {"extra_mib": extra_mib(step)}
     if truth is not None:
         first, second = step(), step()
@@ -152,6 +152,15 @@ def measure(name: str, inputs: Inputs, truth: tuple[torch.Tensor, torch.Tensor] 
     result["eager"] = eager(step, repeats)
     result["forward"] = eager(lambda: score(inputs.Q, inputs.D), repeats)
     return result | replayed_or(result["eager"], step, 4 if inputs.shape.lq < 1024 else 1, repeats)
+
+
+def repeats_of(step: Step) -> int:
+    """As many as take a quarter of a second, from 3 to 25."""
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    step()
+    torch.cuda.synchronize()
+    return min(max(int(0.25 / (time.perf_counter() - start)), 3), 25)
 
 
 def main() -> None:
@@ -164,7 +173,7 @@ def main() -> None:
     # Those that compile for every shape come last: when time runs out, the rest is there.
     quick = [name for name in args.impl if name in ("rowmax", "torch")]
     groups = [quick, [name for name in args.impl if name not in quick]]
-    shapes = [shape for shape in TABLE + LADDER if shape.name in args.case]
+    shapes = sorted((s for s in TABLE + LADDER if s.name in args.case), key=lambda s: args.case.index(s.name))
     for dtype, group, shape in itertools.product(args.dtype, groups, shapes):
         asked = [name for name in group if name not in out_of_memory]
         if not asked or time.perf_counter() - start > args.seconds:

@@ -80,6 +80,7 @@ void define_request(nb::module_& m) {
              nb::arg("similarity").none() = nb::none())
         .def("backward", &Request::backward, nb::arg("index"), nb::arg("grad_scores"), nb::arg("grad_q").none(),
              nb::arg("grad_d").none(), nb::arg("grad_w").none() = nb::none(), nb::arg("grad_b").none() = nb::none())
+        .def("write_tokens", &Request::write_tokens)
         .def("topk_shape", &Request::topk_shape)
         .def("topk", &Request::topk)
         .def("search", &Request::search)

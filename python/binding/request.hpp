@@ -34,6 +34,9 @@ class Request {
     /// Tensors only: new gradients of Q and D, None where not wanted.
     [[nodiscard]] nb::tuple gradients(nb::handle index, nb::handle grad_scores, bool for_q, bool for_d) const;
 
+    /// The tokens of documents that are hidden states: see core::write_tokens.
+    void write_tokens(nb::handle tokens) const;
+
     // rowmax/selection.hpp; what may be absent is None.
     void topk_tokens(std::int64_t k, bool mean, nb::handle scores, nb::handle index) const;
     void topk_tokens_backward(std::int64_t k, bool mean, nb::handle index, nb::handle grad_scores, nb::handle grad_q,

@@ -19,11 +19,11 @@ def maxsim_from_hidden(
     Q is `[Nq, Lq, d]` or `[Lq, d]`, taken as it is (normalise it before); H `[Nd, Ld, h]` hidden states, W `[d, h]` and b `[d]`
     (or None) a linear layer as torch.nn.Linear keeps it: all of one type, float64, float32, float16 or bfloat16. Scores are
     `[Nq, Nd]` or `[Nd]`; H `[Nq, K, Ld, h]` are each query's own candidates; with `cu_seqlens_d` H is packed, `[T, h]`.
-    Tokens are computed and scored in float32 (float64), a block at a time: they are never all held, nor rounded to 16 bits.
-    A token of zeros stays zero and has no gradient.
+    Tokens are computed and scored in float32 (float64), a block at a time: they are never all held. On a GPU those of 16-bit
+    states are rounded to the states' type before they are scored. A token of zeros stays zero and has no gradient.
 
     Differentiable in Q, H, W and b for torch tensors. The backward pass projects only tokens that won, each once; gradients have
-    the same bits on every run and for any number of threads. CPU tensors only. Masks and the other keywords as in `maxsim`;
+    the same bits on every run and for any number of threads. Masks and the other keywords as in `maxsim`;
     the idea of projecting inside the operator is that of fused linear losses (Liger kernel, https://arxiv.org/abs/2410.10989).
     """
     extras = options(False, "highest", backward, deterministic, validate, dtype, threads, kernel)

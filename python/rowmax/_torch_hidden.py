@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, is_autocast_enabled
 from torch.autograd import forward_ad
 
+from rowmax import _torch_hidden_cuda
 from rowmax._frameworks import Extras
 from rowmax._torch import TORCH, _autocast, _read_as, refuse_double_backward
 from rowmax._torch_ops import _items, _register, _score_dtype, deliver
@@ -77,8 +78,13 @@ def _extras(W: Tensor, b: Tensor | None, rest: tuple[Any, ...]) -> Extras:
 
 def _score(Q: Tensor, H: Tensor, W: Tensor, b: Tensor | None, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
     *arguments, want_index = rest
-    result = TORCH.evaluate(Q, H, pairing, _extras(W, b, tuple(arguments)), want_index)
-    return result if want_index else (result, Q.new_empty(0, dtype=torch.int32))
+    extras = _extras(W, b, tuple(arguments))
+    if Q.is_cuda:
+        scores, index = _torch_hidden_cuda.score(Q, H, pairing, extras, want_index)
+    else:
+        found = TORCH.evaluate(Q, H, pairing, extras, want_index)
+        scores, index = found if want_index else (found, None)
+    return scores, Q.new_empty(0, dtype=torch.int32) if index is None else index
 
 
 def _backward(
@@ -87,8 +93,12 @@ def _backward(
     *arguments, index, grad_scores, for_q, for_h, for_w, for_b = rest
     extras = _extras(W, b, tuple(arguments))
     if index is None:
-        _, index = TORCH.evaluate(Q, H, pairing, extras, True)
+        _, index = _score(Q, H, W, b, pairing, *arguments, True)
     wanted = for_q, for_h, for_w, for_b and b is not None
+    if Q.is_cuda:
+        found = _torch_hidden_cuda.backward(Q, H, pairing, extras, index, grad_scores, wanted)
+        results = [Q.new_empty(0) if grad is None else grad for grad in found]
+        return results[0], results[1], results[2], results[3]
     tensors = (Q, H, W, W.new_empty(0) if b is None else b)
     grads = [torch.empty(t.shape if needed else 0, dtype=t.dtype) for t, needed in zip(tensors, wanted, strict=True)]
     results = (grad if needed else None for grad, needed in zip(grads, wanted, strict=True))

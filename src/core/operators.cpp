@@ -189,6 +189,19 @@ void core::score(Problem& problem, const ScoreRequest& request, const ScoreOutpu
     row.score(problem.params, raw);
 }
 
+void core::write_tokens(const ScoreRequest& request, const TensorView& tokens) {
+    const Problem problem = core::make_problem(request);
+    const TensorView& d = request.d.tokens;
+    std::vector<std::int64_t> shape(d.shape.begin(), d.shape.begin() + d.ndim);
+    shape.back() = (problem.params.dim + 7) / 8 * 8;
+    void* to = core::checked_output(tokens, problem.params.dtype, shape, "tokens");
+    const core::Kernel& row = core::choose(problem.params, request.options.kernel);
+    if (row.write_tokens == nullptr) {
+        throw Error(ErrorCode::not_implemented, fmt::format("{} writes no tokens", row.name));
+    }
+    row.write_tokens(problem.params, to);
+}
+
 void score_backward(const ScoreRequest& request, const TensorView& index, const TensorView& grad_scores,
                     const TensorView& grad_q, const TensorView& grad_d, const TensorView& grad_weight,
                     const TensorView& grad_bias) {

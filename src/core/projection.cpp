@@ -84,11 +84,6 @@ void check_projected_dims(const ScoreRequest& request) {
 }  // namespace
 
 void check_projection(const ScoreRequest& request) {
-    if (request.options.device.kind == Device::Kind::cuda) {
-        refuse_projection(
-            ErrorCode::not_implemented,
-            "H: maxsim_from_hidden projects hidden states on the CPU only, and these are on a CUDA device");
-    }
     if (request.d.residual != nullptr) {
         refuse_projection(ErrorCode::invalid_value, "D: residual tables and a projection exclude each other");
     }

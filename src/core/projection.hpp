@@ -21,6 +21,10 @@ Projection make_projection(Copies& copies, const ScoreRequest& request);
 void add_projection_gradients(Gradients& raw, const ScoreRequest& request, const TensorView& grad_weight,
                               const TensorView& grad_bias);
 
+/// The tokens of a request whose documents are hidden states, in the documents' shape with d, padded with zeros to a
+/// multiple of 8, for their last dimension. Its queries tell d and are not read. Where a row has such a kernel (CUDA).
+void write_tokens(const ScoreRequest& request, const TensorView& tokens);
+
 /// A document's token W h + b before it is normalised, in extended precision, rounded once.
 std::vector<double> projected_row(const Params& params, const std::vector<double>& hidden);
 

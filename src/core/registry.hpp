@@ -26,6 +26,9 @@ struct Kernel {
     /// The same of `backward`.
     std::size_t (*backward_workspace)(const Params&, const Gradients&) = nullptr;
     const SelectionKernels* selection = nullptr;  ///< null: the row has none
+    /// Of documents that are hidden states: writes their tokens, [documents][length][d, padded with zeros to a multiple
+    /// of 8]; null: the row does not.
+    void (*write_tokens)(const Params&, void* tokens) = nullptr;
 };
 
 std::span<const Kernel> cpu_kernels();

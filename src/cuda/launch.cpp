@@ -7,10 +7,12 @@
 #include <cstdint>
 
 #include "cuda/backward.hpp"
+#include "cuda/document_tensor.hpp"
 #include "cuda/kernel_launch.hpp"
 #include "cuda/kernels/arguments.hpp"
 #include "cuda/kernels/kernel_sets.hpp"
 #include "cuda/kernels/topk_arguments.hpp"
+#include "cuda/projected.hpp"
 #include "cuda/tuning.hpp"
 #include "rowmax/error.hpp"
 
@@ -20,38 +22,6 @@ namespace {
 
 constexpr int box_tokens_of_map = 32;
 constexpr int second_block_threads = 128;
-
-bool by_16(const core::Segments& side) {
-    const auto address = reinterpret_cast<std::uintptr_t>(side.data);
-    return address % 16 == 0 && side.row_stride % 16 == 0 && side.stride_outer % 16 == 0 && side.stride_inner % 16 == 0;
-}
-
-/// Tokens that follow one another in memory: of an item, or of the whole array where items lie anywhere in it.
-std::int64_t tokens_in_order(const core::Segments& side) {
-    return side.kind == core::SegmentKind::strided ? side.length : side.total_rows;
-}
-
-std::int64_t row_bytes(const core::Params& params) {
-    return params.dim * static_cast<std::int64_t>(size_of(params.dtype));
-}
-
-/// Between tokens. Nobody steps along a dimension of size 1, and its stride may be anything: here what is valid.
-std::int64_t token_stride(const core::Params& params) {
-    return tokens_in_order(params.d) == 1 ? (row_bytes(params) + 15) / 16 * 16 : params.d.row_stride;
-}
-
-/// Whether the copy engine can read the documents: addresses and strides of 16 bytes, tokens one behind the other,
-/// sizes that a tensor map holds.
-bool copy_engine_reads(const core::Params& params) {
-    constexpr std::int64_t most_coordinate = std::int64_t{1} << 31;
-    constexpr std::int64_t most_stride = std::int64_t{1} << 40;
-    const core::Segments& d = params.d;
-    const std::int64_t step = token_stride(params);
-    const std::int64_t tokens = tokens_in_order(d);
-    const bool forward = step >= row_bytes(params) && d.stride_inner >= 0 && d.stride_outer >= 0;
-    return by_16(d) && forward && std::max({step, d.stride_inner, d.stride_outer}) < most_stride && tokens > 0 &&
-           tokens < most_coordinate;
-}
 
 int rows_for(const KernelEntry& entry, const core::Params& params) {
     if (entry.least_rows == entry.rows) return entry.rows;
@@ -159,22 +129,6 @@ Arguments arguments_of(const core::Params& params, const core::Outputs& outputs,
     return call;
 }
 
-TensorShape tensor_of(const core::Params& params) {
-    const core::Segments& d = params.d;
-    TensorShape shape;
-    shape.data = d.data;
-    shape.dtype = params.dtype;
-    shape.size[0] = params.dim;
-    shape.size[1] = tokens_in_order(d);
-    shape.stride[0] = shape.stride[1] = shape.stride[2] = token_stride(params);
-    if (d.kind != core::SegmentKind::strided) return shape;
-    shape.size[2] = d.stride_inner == 0 ? 1 : d.inner;
-    shape.size[3] = d.stride_outer == 0 ? 1 : d.count / d.inner;
-    if (d.stride_inner != 0) shape.stride[1] = d.stride_inner;
-    if (d.stride_outer != 0) shape.stride[2] = d.stride_outer;
-    return shape;
-}
-
 bool normalizes(const KernelSet& kernels) {
     return std::any_of(kernels.entries, kernels.entries + kernels.count,
                        [](const KernelEntry& entry) { return entry.normalize != NormalizeUse::never; });
@@ -203,7 +157,7 @@ void score_tiled(const KernelSet& kernels, const core::Params& params, const cor
     arguments.call.d_by_loads = !copy_engine_reads(params);
     arguments.call.d_shifted = !by_16(params.d);
     if (!arguments.call.d_by_loads) {
-        const TensorShape shape = tensor_of(params);
+        const TensorShape shape = document_tensor(params);
         arguments.tile = tensor_map(shape, tile_tokens_of(entry.type));
         arguments.quarter = tensor_map(shape, box_tokens_of_map);
     }
@@ -270,6 +224,7 @@ void load_kernels(const DeviceInfo& info) {
     for (const KernelSet& set : tiled_sets()) {
         for (int i = 0; i < set.count; ++i) load(set.entries[i].function, info.shared_bytes);
     }
+    load_projected_kernels(info);
 }
 
 }  // namespace rowmax::cuda

@@ -9,6 +9,7 @@
 #include "cuda/device.hpp"
 #include "cuda/kernels/kernel_sets.hpp"
 #include "cuda/launch.hpp"
+#include "cuda/projected.hpp"
 #include "cuda/tuning.hpp"
 #include "rowmax/tensor.hpp"
 
@@ -42,6 +43,7 @@ std::string refuse_common(const KernelSet& kernels, const core::Params& params) 
     constexpr std::int64_t most_units = std::int64_t{1} << 31;
     const TokenType type = kernels.entries[0].type;
     if (params.dtype != stored_as(type)) return std::string(name_of(params.dtype));
+    if (core::projection_of(params) != nullptr) return "documents that are hidden states";
     if (type == TokenType::tf32 && params.high_precision_only) return "precision \"highest\"";
     if (params.pairs.count >= most_units) return "2^31 pairs in one call";
     return {};
@@ -181,6 +183,21 @@ constexpr Kernel portable(std::string_view name, std::string_view description) {
             &any<Entries>, &back<Entries>, &scratch<Entries>, &backward_workspace};
 }
 
+template <TokenType Type>
+constexpr Kernel projected(std::string_view name) {
+    return {name,
+            "cuda",
+            "Hopper, hidden states: projected, normalised and scored in one pass, d up to 128, up to 256 query rows",
+            &missing<90, true>,
+            [](const core::Params& params) { return refuse_projected(Type, params); },
+            [](const core::Params& params, const core::Outputs& out) { score_projected(Type, params, out); },
+            nullptr,
+            &projected_workspace,
+            nullptr,
+            nullptr,
+            [](const core::Params& params, void* tokens) { write_projected_tokens(Type, params, tokens); }};
+}
+
 constexpr Kernel rows[] = {
     few<few_rows_f16>("cuda.sm90.few.f16"),
     few<few_rows_bf16>("cuda.sm90.few.bf16"),
@@ -195,6 +212,8 @@ constexpr Kernel rows[] = {
     portable<portable_tf32>("cuda.sm80.tf32", "precision \"high\", any view, any dimension: float32 as TF32"),
     split<split_rows_f32>("cuda.sm90.split.f32"),
     portable<portable_f32>("cuda.sm80.f32", "any view, any dimension: float32 in bfloat16 parts"),
+    projected<TokenType::f16>("cuda.sm90.hidden.f16"),
+    projected<TokenType::bf16>("cuda.sm90.hidden.bf16"),
 };
 
 }  // namespace

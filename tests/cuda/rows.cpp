@@ -79,7 +79,8 @@ std::vector<const core::Kernel*> rows_for(DType dtype) {
                                                                   : dtype == DType::bf16 ? "bf16"
                                                                   : dtype == DType::f32  ? "f32"
                                                                                          : "none"));
-        if (takes && row.missing_features().empty()) rows.push_back(&row);
+        const bool of_tokens = row.write_tokens == nullptr;  // not of hidden states
+        if (takes && of_tokens && row.missing_features().empty()) rows.push_back(&row);
     }
     return rows;
 }
