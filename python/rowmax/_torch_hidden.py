@@ -97,8 +97,8 @@ def _backward(
     wanted = for_q, for_h, for_w, for_b and b is not None
     if Q.is_cuda:
         found = _torch_hidden_cuda.backward(Q, H, pairing, extras, index, grad_scores, wanted)
-        results = [Q.new_empty(0) if grad is None else grad for grad in found]
-        return results[0], results[1], results[2], results[3]
+        made = [Q.new_empty(0) if grad is None else grad for grad in found]
+        return made[0], made[1], made[2], made[3]
     tensors = (Q, H, W, W.new_empty(0) if b is None else b)
     grads = [torch.empty(t.shape if needed else 0, dtype=t.dtype) for t, needed in zip(tensors, wanted, strict=True)]
     results = (grad if needed else None for grad, needed in zip(grads, wanted, strict=True))

@@ -38,6 +38,8 @@ def score(Q: Tensor, H: Tensor, pairing: str, extras: Extras, want_index: bool) 
 
 def _score_blocks(Q: Tensor, H: Tensor, pairing: str, extras: Extras, want_index: bool) -> tuple[Tensor, Tensor | None]:
     shape, index_shape, _ = TORCH.request(Q, H, pairing, extras).result()  # or says what is wrong with the arguments
+    if Q.dtype is torch.float64:
+        raise NotImplementedError("Q, H: float64 hidden states are scored on the CPU only")
     if 0 in shape or Q.shape[-2] == 0 or H.shape[-2] == 0:
         none = torch.full(index_shape, -1, dtype=torch.int32, device=Q.device) if want_index else None
         return torch.zeros(shape, dtype=torch.float32, device=Q.device), none
@@ -82,6 +84,11 @@ def _last_contiguous(tensor: Tensor) -> Tensor:
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
+def _as_items(tokens: Tensor) -> Tensor:
+    """[items, length, elements] of one item, of many, or of groups of items."""
+    return tokens[None] if tokens.ndim == 2 else tokens.flatten(0, -3)
+
+
 class _Layer:
     """The linear layer, and the norm behind it."""
 
@@ -108,7 +115,7 @@ class _Layer:
         if not self._by_kernel:
             return self.exact(H).to(H.dtype)
         lead = H.shape[:-1]
-        H, weight = _by_16_bytes(H.reshape(-1, *H.shape[-2:])), _by_16_bytes(self.weight)
+        H, weight = _by_16_bytes(_as_items(H)), _by_16_bytes(self.weight)
         tokens = H.new_empty(*H.shape[:-1], (self.dim + 7) // 8 * 8)
         layer: Extras = {"W": weight} if self.bias is None else {"W": weight, "b": self.bias}
         if self.normalize:
@@ -245,8 +252,8 @@ class _Backward:
             index = winners.place.view(len(Q), -1, Q.shape[1])
             tokens = tokens.view(len(Q), -1, places, dim)
         for_tokens = self.for_h or self.for_w or self.for_b
-        call = (Q, tokens, pairing, {}, index.int().contiguous(), grad_scores)
-        grad_q, grad = gradients(*call, self.for_q, for_tokens)
+        index = index.int().contiguous()
+        grad_q, grad = gradients(Q, tokens, pairing, {}, index, grad_scores, self.for_q, for_tokens)
         return grad_q, None if grad is None else grad.view(documents, places, dim)
 
     def _through_layer(self, rows: Tensor, hidden: Tensor, grad: Tensor) -> None:
@@ -274,18 +281,18 @@ def backward(
 ) -> list[Tensor | None]:
     """Gradients of Q, H, W and b, None where not wanted."""
     starts = extras.get("cu_seqlens_d")
-    queries = Q.detach().reshape(-1, *Q.shape[-2:]).float()
-    documents = H.detach() if starts is not None else H.detach().reshape(-1, *H.shape[-2:])
+    queries = _as_items(Q.detach()).float()
+    documents = H.detach() if starts is not None else _as_items(H.detach())
     steps = _Backward(documents, starts, _Layer(extras), wanted)
+    grad_q = torch.zeros_like(queries) if wanted[0] else None
+    if index.numel() == 0 or steps.length == 0:
+        return steps.results(grad_q, Q, H)
     length = Q.shape[-2]
     if pairing == "cross":
         index = index.view(len(queries), -1, length).transpose(0, 1).flatten(1)  # [documents, sources]
     else:
         index = index.view(-1, length)
-    grad_scores = grad_scores.float().view(len(queries), -1)
-    grad_q = torch.zeros_like(queries) if wanted[0] else None
-    if index.numel() == 0 or steps.length == 0:
-        return steps.results(grad_q, Q, H)
+    grad_scores = grad_scores.float().reshape(len(queries), -1)
     size = steps.bytes_of_document(index.shape[1])
     group = 1 if pairing == "cross" else grad_scores.shape[1]
     for block in _blocks(len(index) // group, size * group, _BACKWARD_BLOCK_BYTES):

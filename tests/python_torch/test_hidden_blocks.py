@@ -83,3 +83,13 @@ def test_rows_that_do_not_start_at_16_bytes():
         assert torch.equal(moved[:, : view.shape[1]], view) and not moved[:, view.shape[1] :].any()
     aligned = torch.zeros(5, 64, dtype=torch.float16)
     assert blocks._by_16_bytes(aligned[:, :32]).data_ptr() == aligned.data_ptr()
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 3, 5), (2, 0, 3, 5), (2, 4, 0, 5), (2, 4, 3, 0)])
+def test_nothing_to_add(shape):
+    nq, lq, nd, ld = shape
+    q, h, w, b = tensors((nq, lq, 6), (nd, ld, 7), (6, 7), (6,), dtype=FLOAT)
+    index = torch.full((nq, nd, lq), -1, dtype=torch.int32)
+    grads = blocks.backward(q, h, "cross", extras_of((q, h, w, b), {}, True), index, torch.ones(nq, nd), (True,) * 4)
+    for grad, t in zip(grads, (q, h, w, b), strict=True):
+        assert grad.shape == t.shape and not grad.any()
