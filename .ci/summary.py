@@ -8,6 +8,7 @@ import sys
 CTEST = re.compile(r"^\d+% tests passed, (?P<failed>\d+) tests? failed out of (?P<total>\d+)")
 PYTEST = re.compile(r"^=*\s*\d+ \w+.* in [\d.]+s\b")
 FUZZER = re.compile(r"^fuzzer \w+: (?P<result>passed|failed)")
+WITHOUT_TESTS = {"setup", "checks", "cuda"}  # the last where there is no nvcc
 
 
 def count(line):
@@ -25,14 +26,18 @@ def count(line):
 
 def main():
     passed = failed = 0
+    silent = []
     for path in map(pathlib.Path, sys.argv[1:]):
+        before = passed + failed
         for line in path.read_text(errors="replace").splitlines():
             if found := count(line):
                 print(f"{path.stem}: {line.strip('= ')}")
                 passed += found[0]
                 failed += found[1]
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+        if passed + failed == before and path.stem not in WITHOUT_TESTS:
+            silent.append(path.stem)
+    print(f"{passed} passed, {failed} failed" + "".join(f"; {name} ran no test" for name in silent))
+    return 1 if failed or silent else 0
 
 
 if __name__ == "__main__":

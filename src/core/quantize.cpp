@@ -209,6 +209,12 @@ std::uint8_t signs_of(const Value* row, std::int64_t count, bool big) {
     return big ? core::reversed(static_cast<std::uint8_t>(bits)) : static_cast<std::uint8_t>(bits);
 }
 
+/// Those of a row, eight a byte.
+template <class Value>
+void pack_signs(const Value* row, std::int64_t dim, bool big, std::uint8_t* to) {
+    for (std::int64_t k = 0; k < dim; k += 8) *to++ = signs_of(row + k, std::min<std::int64_t>(8, dim - k), big);
+}
+
 std::size_t dimensions(const TensorView& tokens, int fewer) {
     return static_cast<std::size_t>(std::max(tokens.ndim - fewer, 0));
 }
@@ -256,10 +262,7 @@ void sign_bits(const TensorView& tokens, bool big, const TensorView& bits, int t
         for_groups<Value>(rows, rows.count(), 1, threads, [&](std::int64_t first, std::int64_t last, Value* scratch) {
             for (std::int64_t r = first; r < last; ++r) {
                 const Value* row = core::row_as<Value>(rows.at(r), rows.dtype(), rows.dim(), scratch);
-                for (std::int64_t b = 0; b < bytes; ++b) {
-                    const std::int64_t count = std::min<std::int64_t>(8, rows.dim() - 8 * b);
-                    to[r * bytes + b] = signs_of(row + 8 * b, count, big);
-                }
+                pack_signs(row, rows.dim(), big, to + r * bytes);
             }
         });
     };

@@ -22,6 +22,12 @@ std::int64_t at(const IntList& list, std::int64_t i) {
     return core::detail::read_int(list.data, list.wide, i);
 }
 
+void check_code(std::int64_t code, std::int64_t centroids, std::int64_t token, std::int64_t document) {
+    if (code >= 0 && code < centroids) return;
+    cpu::refuse_value(fmt::format("codes: token {} of document {} has code {}, but there are {} centroids", token,
+                                  document, code, centroids));
+}
+
 /// Calls f(centroid, document) for every centroid that a document has, once, documents ascending.
 template <class F>
 void for_each_entry(std::span<const PlaidPart> parts, std::int64_t centroids, F f) {
@@ -41,11 +47,7 @@ void for_each_entry(std::span<const PlaidPart> parts, std::int64_t centroids, F 
             }
             for (std::int64_t t = first; t < last; ++t) {
                 const std::int64_t code = at(codes, t);
-                if (code < 0 || code >= centroids) {
-                    cpu::refuse_value(
-                        fmt::format("codes: token {} of document {} has code {}, but there are {} centroids", t - first,
-                                    document, code, centroids));
-                }
+                check_code(code, centroids, t - first, document);
                 if (seen[static_cast<std::size_t>(code)] == document) continue;
                 seen[static_cast<std::size_t>(code)] = document;
                 f(static_cast<std::size_t>(code), document);

@@ -32,7 +32,7 @@ class Splitter {
 
     void split_all(Range all, int threads) const {
         std::vector<Range> ranges{all};
-        while (threads > 1 && ranges.size() < static_cast<std::size_t>(tasks_per_thread * threads) &&
+        while (threads > 1 && std::ssize(ranges) < tasks_per_thread * threads &&
                ranges.front().count() >= least_shared_range) {
             std::vector<Range> halves(2 * ranges.size());
             core::parallel_for(threads, static_cast<std::int64_t>(ranges.size()), [&](std::int64_t i) {
