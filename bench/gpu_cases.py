@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import gpu_head
+import gpu_kernels
 import gpu_training
 import results
 
@@ -160,4 +161,4 @@ before it, beside the fewest possible: every input read once, every score writte
 
 
 TOPICS = {"sweeps": sweeps, "ladder": ladder, "shapes": shapes, "pipeline": pipeline, "host": host, "hbm": hbm,
-          "training": gpu_training.training, "head": gpu_head.head, "step-share": gpu_head.step_share}
+          "training": gpu_training.training, "head": gpu_head.head, "step-share": gpu_head.step_share, **gpu_kernels.TOPICS}

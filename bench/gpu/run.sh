@@ -4,13 +4,15 @@
 #   bench/gpu/run.sh [-o FOLDER] [-b FOLDER] [-c COMMIT] [PART...]
 #
 #   -o FOLDER  where result files and logs go                      (build/gpu)
-#   -b FOLDER  built already: test_cuda, cuda_host_cost, rowmax, site/   (else built here, into build/release and build/gpu)
+#   -b FOLDER  built already: test_cuda, cuda_host_cost, cuda_tile_sizes, rowmax, site/   (else built here, into build/release
+#              and build/gpu)
 #   -c COMMIT  what it was built from                              (git's HEAD)
 #
-# Parts: tests python float16 bfloat16 float32 cases bytes stream training rivals; cases are shapes, pipeline, host, sweeps, alignment, accuracy and
-# ladder, or those that CASES names. Without parts: all. Each is interrupted after its time (TIMEOUT, seconds: 90), and what it had
-# found by then is kept. PYTHON names a Python with torch (and flash-maxsim, late-interaction-kernels, which are left out where
-# they cannot be imported); bytes needs ncu.
+# Parts: tests python compile float16 bfloat16 float32 cases bytes ncu stream training rivals; cases are shapes, pipeline, host,
+# sweeps, tiles, alignment, accuracy and ladder, or those that CASES names; compile makes what Triton's implementations need, so that
+# the parts behind it have time to measure them all. Without parts: all. Each is interrupted after its time (TIMEOUT, seconds: 90),
+# and what it had found by then is kept. PYTHON names a Python with torch (and flash-maxsim, late-interaction-kernels, which are left
+# out where they cannot be imported); bytes and ncu need Nsight Compute.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -25,17 +27,17 @@ while getopts o:b:c: option; do
 done
 shift $((OPTIND - 1))
 parts=("$@")
-[ $# -gt 0 ] || parts=(tests python float16 bfloat16 float32 cases bytes stream training rivals)
+[ $# -gt 0 ] || parts=(tests python compile float16 bfloat16 float32 cases bytes ncu stream training rivals)
 commit=${commit:-$(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD -- src include python bench || echo +changes)}
 mkdir -p "$output"
 failed=()
 
 build() {
     cmake --preset release -DROWMAX_CUDA=ON
-    cmake --build --preset release --target test_cuda cuda_host_cost rowmax_command
+    cmake --build --preset release --target test_cuda cuda_host_cost cuda_tile_sizes rowmax_command
     "$python" -m pip install --quiet --no-deps --target build/gpu/site --upgrade .
     built=build/gpu
-    cp build/release/tests/cuda/test_cuda build/release/bench/cuda_host_cost build/release/cli/rowmax "$built/"
+    cp build/release/tests/cuda/test_cuda build/release/bench/cuda_{host_cost,tile_sizes} build/release/cli/rowmax "$built/"
 }
 
 device() { nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1 | tr '[:upper:]' '[:lower:]' | tr -cs 'a-z0-9\n' -; }
@@ -102,9 +104,11 @@ for part in "${parts[@]}"; do
         tests) run_tests ;;
         python) run_python ;;
         float16 | bfloat16 | float32) measure "forward-$part" forward.py --dtype "$part" --output "$file-forward-$part.jsonl" ;;
-        cases) measure cases several.py ${CASES:-shapes pipeline host sweeps alignment accuracy ladder} --folder "$output" \
-            --prefix "$(basename "$file")" --native "$built/cuda_host_cost" ;;
+        cases) measure cases several.py ${CASES:-shapes pipeline host sweeps tiles alignment accuracy ladder} --folder "$output" \
+            --prefix "$(basename "$file")" --native "$built" ;;
         bytes) measure hbm hbm_bytes.py --output "$file-hbm.jsonl" ;;
+        ncu) measure ncu ncu_view.py --output "$file-ncu.jsonl" ;;
+        compile) "$python" bench/gpu/compile_rivals.py --seconds "${TIMEOUT:-90}" || failed+=(compile) ;;
         stream) measure stream out_of_core.py --gib "${GIB:-4}" --repeats 4 --output "$file-out-of-core.jsonl" ;;
         training)
             measure training training.py --impl rowmax torch --output "$file-training.jsonl"

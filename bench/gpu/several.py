@@ -8,8 +8,10 @@ import time
 import traceback
 from pathlib import Path
 
-SCRIPTS = {"shapes": "shapes", "pipeline": "pipeline", "host": "host_cost", "sweeps": "sweeps", "alignment": "alignment",
-           "accuracy": "accuracy", "ladder": "ladder"}
+SCRIPTS = {"shapes": "shapes", "pipeline": "pipeline", "host": "host_cost", "sweeps": "sweeps", "tiles": "tile_sizes",
+           "alignment": "alignment", "accuracy": "accuracy", "ladder": "ladder"}
+
+PROGRAMS = {"host": "cuda_host_cost", "tiles": "cuda_tile_sizes"}
 
 
 def main() -> int:
@@ -18,14 +20,14 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, required=True, help="where result files go")
     parser.add_argument("--prefix", required=True, help="of their names, which end in -TOPIC.jsonl")
     parser.add_argument("--commit", default="unknown")
-    parser.add_argument("--native", help="the program cuda_host_cost")
+    parser.add_argument("--native", type=Path, help=f"the folder of {' and '.join(PROGRAMS.values())}")
     args = parser.parse_args()
     failed = 0
     for topic in args.topics:
         start = time.perf_counter()
         options = ["--output", str(args.folder / f"{args.prefix}-{topic}.jsonl"), "--commit", args.commit]
-        if topic == "host" and args.native:
-            options += ["--native", args.native]
+        if topic in PROGRAMS and args.native:
+            options += ["--native", str(args.native / PROGRAMS[topic])]
         try:
             importlib.import_module(SCRIPTS[topic]).main(options)
         except Exception:
