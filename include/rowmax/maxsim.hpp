@@ -145,8 +145,9 @@ ROWMAX_API void topk(const TokenSet& q, const TokenSet& d, std::int64_t k, std::
 
 /// The inverse of an index: index [..., S] int32/int64 with values in [-1, n) -> row_ptr [..., n + 1]
 /// int64 and source [..., S] int64, ascending within a destination; -1 is dropped and the tail of source is -1.
+/// On a CUDA device `validate` waits for the stream.
 ROWMAX_API void inverse_grid(const TensorView& index, std::int64_t num_destinations, const TensorView& row_ptr,
-                             const TensorView& source, bool validate = true);
+                             const TensorView& source, bool validate = true, const Device& device = {});
 
 /// One row of the dispatch table and, for a request, why it runs or what it lacks.
 struct KernelInfo {

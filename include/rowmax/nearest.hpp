@@ -11,6 +11,7 @@
 
 #include "rowmax/error.hpp"
 #include "rowmax/export.hpp"
+#include "rowmax/maxsim.hpp"
 #include "rowmax/tensor.hpp"
 
 namespace rowmax {
@@ -39,15 +40,17 @@ struct PointSet {
 struct PointOptions {
     Metric metric = Metric::l2_sq;
     PointSearch search = PointSearch::automatic;
-    /// Check the contents of offsets. Off, lies are clamped to the storage.
-    bool validate = true;
+    /// Check the contents of offsets. Off, lies are clamped to the storage. Absent: as in Options.
+    std::optional<bool> validate = std::nullopt;
     /// Threads to use; 0 means ROWMAX_THREADS, or else all cores. Results do not depend on it.
     int threads = 0;
     /// Forces an instruction set as in Options ("cpu.avx2").
     std::string_view kernel = {};
+    /// As in Options. Results have the same bits as on the CPU.
+    Device device = {};
 };
 
-/// Item i of P and item i of R belong together, so both have as many items. Memory of the CPU only.
+/// Item i of P and item i of R belong together, so both have as many items.
 struct PointRequest {
     PointSet p;
     PointSet r;

@@ -5,6 +5,7 @@
 
 #include "rowmax/error.hpp"
 #include "rowmax/export.hpp"
+#include "rowmax/maxsim.hpp"
 #include "rowmax/tensor.hpp"
 
 namespace rowmax {
@@ -26,10 +27,12 @@ struct InverseGrid {
 /// are added in float32 and rounded once, float64 in float64. Where a sum is NaN, it is the one quiet NaN.
 ///
 /// `grid` spares the sort where the same index is used again; it is looked through with `validate`, and without it a
-/// grid that lies is never followed out of the values. `threads` as in Options.
+/// grid that lies is never followed out of the values. `threads` as in Options. On a CUDA
+/// device, where `validate` waits for the stream, the sums have the same bits as on the CPU.
 ///
 /// The idea, one owner for every sum, is the inverse-grid CSR of Flash-MaxSim's backward pass.
 ROWMAX_API void scatter_sum(const TensorView& index, const TensorView& values, std::int64_t num_destinations,
-                            const TensorView& out, const InverseGrid& grid = {}, bool validate = true, int threads = 0);
+                            const TensorView& out, const InverseGrid& grid = {}, bool validate = true, int threads = 0,
+                            const Device& device = {});
 
 }  // namespace rowmax

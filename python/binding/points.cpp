@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "arrays.hpp"
+#include "call_place.hpp"
 #include "rowmax/nearest.hpp"
 
 namespace rowmax::python {
@@ -17,8 +17,8 @@ class Points {
     /// `extras`: what was given beyond P and R, by the names of the Python functions.
     Points(nb::handle P, nb::handle R, const nb::dict& extras) {
         const bool bits = extras.contains("dtype");
-        p_.read({P, "P", Role::tokens, bits});
-        r_.read({R, "R", Role::tokens, bits});
+        place_.read(p_, {P, "P", Role::tokens, bits});
+        place_.read(r_, {R, "R", Role::tokens, bits});
         request_.p = {p_.view, optional(extras, p_mask_, "p_mask", Role::mask),
                       optional(extras, cu_seqlens_p_, "cu_seqlens_p", Role::integers)};
         request_.r = {r_.view, optional(extras, r_mask_, "r_mask", Role::mask),
@@ -35,14 +35,21 @@ class Points {
         kernel_ = nb::cast<std::string>(extras["kernel"]);
         options.kernel = kernel_;
     }
-    [[nodiscard]] const PointRequest& request() const { return request_; }
+    /// Another array of the call.
+    void read(Array& array, const Argument& argument) { place_.read(array, argument); }
+    /// Once all arrays are read.
+    [[nodiscard]] const PointRequest& request() {
+        request_.options.device = place_.device();
+        return request_;
+    }
 
   private:
-    static TensorView optional(const nb::dict& extras, Array& array, const char* name, Role role) {
-        if (extras.contains(name)) array.read({extras[name], name, role});
+    TensorView optional(const nb::dict& extras, Array& array, const char* name, Role role) {
+        if (extras.contains(name)) place_.read(array, {extras[name], name, role});
         return array.view;
     }
 
+    CallPlace place_;
     Array p_, r_, p_mask_, r_mask_, cu_seqlens_p_, cu_seqlens_r_;
     std::string kernel_;
     PointRequest request_;
@@ -53,30 +60,32 @@ struct Pair {
     Array first;
     Array second;
 
-    Pair(nb::handle a, const char* a_name, nb::handle b, const char* b_name, Role role) {
-        first.read({a, a_name, role});
-        second.read({b, b_name, role});
+    Pair(Points& points, nb::handle a, const char* a_name, nb::handle b, const char* b_name, Role role) {
+        points.read(first, {a, a_name, role});
+        points.read(second, {b, b_name, role});
     }
 };
 
 void fill_nearest(nb::handle P, nb::handle R, const nb::dict& extras, std::int64_t k, nb::handle distance,
                   nb::handle index) {
-    const Points points(P, R, extras);
-    const Pair out(distance, "distance", index, "index", Role::result);
+    Points points(P, R, extras);
+    const Pair out(points, distance, "distance", index, "index", Role::result);
+    const PointRequest& request = points.request();
     const nb::gil_scoped_release unlocked;
-    nearest(points.request(), k, out.first.view, out.second.view);
+    nearest(request, k, out.first.view, out.second.view);
 }
 
 void fill_nearest_gradients(nb::handle P, nb::handle R, const nb::dict& extras, std::int64_t k, nb::handle index,
                             nb::handle grad_distance, nb::handle grad_p, nb::handle grad_r) {
-    const Points points(P, R, extras);
+    Points points(P, R, extras);
     Array chosen;
     Array grad;
-    chosen.read({index, "index", Role::integers});
-    grad.read({grad_distance, "grad_distance", Role::tokens});
-    const Pair out(grad_p, "grad_p", grad_r, "grad_r", Role::result);
+    points.read(chosen, {index, "index", Role::integers});
+    points.read(grad, {grad_distance, "grad_distance", Role::tokens});
+    const Pair out(points, grad_p, "grad_p", grad_r, "grad_r", Role::result);
+    const PointRequest& request = points.request();
     const nb::gil_scoped_release unlocked;
-    nearest_backward(points.request(), k, chosen.view, grad.view, out.first.view, out.second.view);
+    nearest_backward(request, k, chosen.view, grad.view, out.first.view, out.second.view);
 }
 
 Reduction reduction_of(bool mean) {
@@ -85,27 +94,29 @@ Reduction reduction_of(bool mean) {
 
 void fill_chamfer(nb::handle P, nb::handle R, const nb::dict& extras, bool mean, bool one_sided, nb::handle value,
                   nb::handle distance_p, nb::handle distance_r, nb::handle index_p, nb::handle index_r) {
-    const Points points(P, R, extras);
+    Points points(P, R, extras);
     Array sum;
-    sum.read({value, "value", Role::result});
-    const Pair distance(distance_p, "distance_p", distance_r, "distance_r", Role::result);
-    const Pair index(index_p, "index_p", index_r, "index_r", Role::result);
+    points.read(sum, {value, "value", Role::result});
+    const Pair distance(points, distance_p, "distance_p", distance_r, "distance_r", Role::result);
+    const Pair index(points, index_p, "index_p", index_r, "index_r", Role::result);
+    const PointRequest& request = points.request();
     const nb::gil_scoped_release unlocked;
-    chamfer(points.request(), reduction_of(mean), one_sided, {sum.view, distance.first.view, distance.second.view},
+    chamfer(request, reduction_of(mean), one_sided, {sum.view, distance.first.view, distance.second.view},
             {index.first.view, index.second.view});
 }
 
 void fill_chamfer_gradients(nb::handle P, nb::handle R, const nb::dict& extras, bool mean, nb::handle index_p,
                             nb::handle index_r, nb::handle grad_value, nb::handle grad_distance_p,
                             nb::handle grad_distance_r, nb::handle grad_p, nb::handle grad_r) {
-    const Points points(P, R, extras);
-    const Pair index(index_p, "index_p", index_r, "index_r", Role::integers);
+    Points points(P, R, extras);
+    const Pair index(points, index_p, "index_p", index_r, "index_r", Role::integers);
     Array value;
-    value.read({grad_value, "grad_value", Role::tokens});
-    const Pair distance(grad_distance_p, "grad_distance_p", grad_distance_r, "grad_distance_r", Role::tokens);
-    const Pair out(grad_p, "grad_p", grad_r, "grad_r", Role::result);
+    points.read(value, {grad_value, "grad_value", Role::tokens});
+    const Pair distance(points, grad_distance_p, "grad_distance_p", grad_distance_r, "grad_distance_r", Role::tokens);
+    const Pair out(points, grad_p, "grad_p", grad_r, "grad_r", Role::result);
+    const PointRequest& request = points.request();
     const nb::gil_scoped_release unlocked;
-    chamfer_backward(points.request(), reduction_of(mean), {index.first.view, index.second.view},
+    chamfer_backward(request, reduction_of(mean), {index.first.view, index.second.view},
                      {value.view, distance.first.view, distance.second.view}, out.first.view, out.second.view);
 }
 

@@ -4,7 +4,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/vector.h>
 
-#include "arrays.hpp"
+#include "call_place.hpp"
 #include "request.hpp"
 #include "rowmax/scatter.hpp"
 
@@ -16,24 +16,28 @@ void fill_inverse_grid(nb::handle index, std::int64_t destinations, nb::handle r
                        bool validate) {
     Array in;
     Array out[2];
-    in.read({index, "index", Role::integers});
-    out[0].read({row_ptr, "row_ptr", Role::result});
-    out[1].read({source, "source", Role::result});
+    CallPlace place;
+    place.read(in, {index, "index", Role::integers});
+    place.read(out[0], {row_ptr, "row_ptr", Role::result});
+    place.read(out[1], {source, "source", Role::result});
+    const Device device = place.device();
     const nb::gil_scoped_release unlocked;
-    inverse_grid(in.view, destinations, out[0].view, out[1].view, validate);
+    inverse_grid(in.view, destinations, out[0].view, out[1].view, validate, device);
 }
 
 void fill_scatter_sum(nb::handle index, nb::handle values, std::int64_t destinations, nb::handle row_ptr,
                       nb::handle source, bool validate, int threads, bool bits_are_bfloat16, nb::handle sums) {
     Array in[4];
     Array out;
-    in[0].read({index, "index", Role::integers});
-    in[1].read({values, "values", Role::tokens, bits_are_bfloat16});
-    in[2].read({row_ptr, "grid row_ptr", Role::integers});
-    in[3].read({source, "grid source", Role::integers});
-    out.read({sums, "out", Role::result, bits_are_bfloat16});
+    CallPlace place;
+    place.read(in[0], {index, "index", Role::integers});
+    place.read(in[1], {values, "values", Role::tokens, bits_are_bfloat16});
+    place.read(in[2], {row_ptr, "grid row_ptr", Role::integers});
+    place.read(in[3], {source, "grid source", Role::integers});
+    place.read(out, {sums, "out", Role::result, bits_are_bfloat16});
+    const Device device = place.device();
     const nb::gil_scoped_release unlocked;
-    scatter_sum(in[0].view, in[1].view, destinations, out.view, {in[2].view, in[3].view}, validate, threads);
+    scatter_sum(in[0].view, in[1].view, destinations, out.view, {in[2].view, in[3].view}, validate, threads, device);
 }
 
 TokenReduction reduction_of(bool mean) {

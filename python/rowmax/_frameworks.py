@@ -207,6 +207,18 @@ class Framework(ABC):
         """table[..., index, :]: [..., n(, C)] by [..., S] -> [..., S(, C)]; zeros where the index is out of range."""
         return _rows(self.xp, index, table)
 
+    def positions(self, count: int, like: Any) -> Any:
+        """0, 1, .. count - 1, where `like` is."""
+        return self.xp.arange(count)
+
+    def validates(self, array: Any) -> bool:
+        """Whether the contents of an array like this are looked at where the caller does not say."""
+        return True
+
+    def beside(self, value: Any, array: Any) -> Any:
+        """A mask or offsets where the native module can read them beside the array."""
+        return value
+
     def cast(self, array: Any, dtype: str) -> Any:
         """The same numbers in another type."""
         return array if array.dtype == dtype else array.astype(dtype)

@@ -17,7 +17,8 @@ def inverse_grid(
     `index` is `[..., S]`, int32 or int64, with values in `[-1, num_destinations)`. Returns `row_ptr`
     `[..., num_destinations + 1]` and `source` `[..., S]`, both int64: the sources of destination n are
     `source[..., row_ptr[n]:row_ptr[n + 1]]`, ascending. -1 is dropped, and the tail of `source` is -1; other values
-    out of range are a ValueError, or are dropped too when `validate` is False. `out` is a pair, for up to four dimensions;
+    out of range are a ValueError, or are dropped too when `validate` is False (the default on a GPU, which would have to be
+    waited for). `out` is a pair, for up to four dimensions;
     `dtype` is the type that `index` must have.
 
     The idea is the inverse-grid CSR of Flash-MaxSim's backward pass, where it gives every gradient row one owner.
@@ -33,7 +34,7 @@ def inverse_grid(
         if out is not None:
             raise ValueError(f"out goes with an index of at most 4 dimensions, got {index.ndim}")
         index = index.reshape(math.prod(lead), sources)
-    row_ptr, source = framework.inverse_grid(index, n, validate is None or bool(validate), out)
+    row_ptr, source = framework.inverse_grid(index, n, _validates(framework, index, validate), out)
     if len(lead) < 4:
         return row_ptr, source
     return row_ptr.reshape(*lead, n + 1), source.reshape(*lead, sources)
@@ -50,9 +51,9 @@ def scatter_sum(
     `values[..., s, :]` over the s with `index[..., s] == n`, zeros where there is none. Differentiable in `values` for torch
     tensors: the gradient of a source is that of its destination.
 
-    -1 drops a source; other values out of range are a ValueError, or are dropped too when `validate` is False. float16 and
-    bfloat16 are added in float32 and rounded once. A destination's sources are cut, in ascending order, into runs of 256;
-    each run is added in order, then the runs: no bit depends on threads, on the rest of the batch, or on `grid`.
+    -1 drops a source; other values out of range are a ValueError, or are dropped too when `validate` is False (the default on
+    a GPU). float16 and bfloat16 are added in float32 and rounded once. A destination's sources are cut, in ascending order, into
+    runs of 256; each run is added in order, then the runs: no bit depends on threads, on the rest of the batch, or on `grid`.
 
     grid:    what `inverse_grid(index, num_destinations)` gave, where it is needed more than once: the sort is spared.
              One of another index is a ValueError; with `validate=False` it is used unseen, and never read out of bounds.
@@ -73,7 +74,7 @@ def scatter_sum(
         shapes = f"values {list(values.shape)} does not fit index {list(index.shape)}"
         raise ValueError(f"{shapes}: it must begin with the same shape")
     pair = _checked_grid(framework, grid, tuple(index.shape[:-1]))
-    call = (n, pair, validate is None or bool(validate), thread_number(threads), bits)
+    call = (n, pair, _validates(framework, index, validate), thread_number(threads), bits)
     *lead, sources = index.shape
     channels = values.shape[index.ndim :]
     if len(channels) <= 1 and values.ndim <= 4:
@@ -87,6 +88,10 @@ def scatter_sum(
         index.reshape(batches, sources), values.reshape(batches, sources, width), n, (row_ptr, source), *call[2:]
     )
     return sums.reshape(*lead, n, *channels)
+
+
+def _validates(framework: Framework, index: Any, validate: bool | None) -> bool:
+    return framework.validates(index) if validate is None else bool(validate)
 
 
 def _destinations(num_destinations: Any) -> int:

@@ -41,7 +41,8 @@ def nearest(
                    results are then `[T, ...]`. One side may be packed and the other dense.
     search:        "brute" looks at every pair, "tree" at a k-d tree (up to 16 coordinates; points with NaN or infinities are
                    searched by brute force), "auto" chooses by the sizes. All give the same bits.
-    validate:      check the contents of offsets (the default); off, lies are clamped.
+    validate:      check the contents of offsets (the default, but on a GPU, which would have to be waited for); off, lies
+                   are clamped.
     out:           where the results go, in the form in which they are returned; an error where a gradient is wanted.
     dtype, threads, kernel: as in `maxsim`.
 
@@ -116,7 +117,8 @@ class _Call:
         kernel: str | None, out: Any, p_mask: Any, r_mask: Any, cu_seqlens_p: Any, cu_seqlens_r: Any,
     ) -> None:  # fmt: skip
         self.framework = common_framework(P, R, ("P", "R"))
-        extras: Extras = given(p_mask=p_mask, r_mask=r_mask, cu_seqlens_p=cu_seqlens_p, cu_seqlens_r=cu_seqlens_r)
+        arrays = given(p_mask=p_mask, r_mask=r_mask, cu_seqlens_p=cu_seqlens_p, cu_seqlens_r=cu_seqlens_r)
+        extras: Extras = {name: self.framework.beside(value, P) for name, value in arrays.items()}
         if one_of("metric", metric, ("l2_sq", "l1")) == "l1":
             extras["l1"] = True
         if one_of("search", search, ("auto", "brute", "tree")) != "auto":

@@ -228,6 +228,15 @@ class TorchFramework(Framework):
 
         return _torch_ops.scatter_sum(index, values, n, grid, validate, threads, out)
 
+    def positions(self, count: int, like: Any) -> Any:
+        return torch.arange(count, device=like.device)
+
+    def validates(self, array: Any) -> bool:
+        return not array.is_cuda
+
+    def beside(self, value: Any, array: Any) -> Any:
+        return torch.as_tensor(value, device=array.device) if array.is_cuda and not isinstance(value, Tensor) else value
+
     def cast(self, array: Any, dtype: str) -> Any:
         return array.to(_DTYPES[dtype])
 

@@ -20,11 +20,11 @@ from rowmax._torch import TORCH, refuse_double_backward
 from rowmax._torch_ops import _register, fill
 
 _TENSORS = ("p_mask", "r_mask", "cu_seqlens_p", "cu_seqlens_r")
-_SCALARS: Extras = {"l1": False, "search": "auto", "validate": True, "threads": 0, "kernel": ""}
+_SCALARS: Extras = {"l1": False, "search": "auto", "validate": None, "threads": 0, "kernel": ""}
 _SCHEMA = (
     "Tensor P, Tensor R, "
     + "".join(f"Tensor? {name}, " for name in _TENSORS)
-    + "bool l1, str search, bool validate, int threads, str kernel"
+    + "bool l1, str search, bool? validate, int threads, str kernel"
 )
 _GIVEN = 2 + len(_TENSORS) + len(_SCALARS)
 

@@ -69,8 +69,8 @@ def _native_backward(kind: str) -> Any:
     def run(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
         *call, kept, grad_scores, for_q, for_d = rest
         arguments, parameters, _ = _split(kind, (*call, None))
-        grad_q = torch.empty(Q.shape, dtype=Q.dtype) if for_q else None
-        grad_d = torch.empty(D.shape, dtype=D.dtype) if for_d else None
+        grad_q = torch.empty(Q.shape, dtype=Q.dtype, device=Q.device) if for_q else None
+        grad_d = torch.empty(D.shape, dtype=D.dtype, device=D.device) if for_d else None
         request = TORCH.request(Q, D, pairing, _extras(arguments))
         getattr(request, f"{kind}_backward")(*parameters, kept.contiguous(), grad_scores.contiguous(), grad_q, grad_d)
         return Q.new_empty(0) if grad_q is None else grad_q, D.new_empty(0) if grad_d is None else grad_d

@@ -128,6 +128,6 @@ def _within(framework: Framework, index: Any, row_ptr: Any, choice: Any, capacit
     # Row i of the grid is number i - row_ptr[expert] of its expert.
     first = framework.rows(framework.rows(choice, index), row_ptr)
     xp, slots = framework.xp, index.shape[0]
-    late = xp.where((choice >= 0) & (xp.arange(slots) - first >= capacity), choice, -1)
-    dropped = scatter_sum(late, xp.ones(slots, dtype=xp.float32), slots, validate=False)
+    late = xp.where((choice >= 0) & (framework.positions(slots, index) - first >= capacity), choice, -1)
+    dropped = scatter_sum(late, xp.ones_like(index, dtype=xp.float32), slots, validate=False)
     return xp.where(dropped > 0, -1, index)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/scratch.hpp"
 #include "core/sides.hpp"
 
 namespace rowmax::core {
@@ -69,9 +70,10 @@ TokenSet as_tokens(const PointSet& set) {
     return side;
 }
 
-/// Offsets that nobody checked, made to ascend, so that no two items share a row.
+/// Offsets that nobody checked, made to ascend, so that no two items share a row. Those of a device are straightened
+/// there.
 void straighten(Copies& copies, Segments& side) {
-    if (side.kind != SegmentKind::offsets) return;
+    if (side.kind != SegmentKind::offsets || copies.on_device) return;
     const auto count = static_cast<std::size_t>(side.count) + 1;
     copies.held.emplace_back(new std::byte[count * sizeof(std::int64_t)]);
     auto* to = reinterpret_cast<std::int64_t*>(copies.held.back().get());
@@ -112,9 +114,13 @@ PointProblem make_point_problem(const PointRequest& request) {
     params.metric = options.metric;
     params.search = options.search;
     params.threads = options.threads;
-    params.p = make_segments(problem.copies, p, p_names, options.validate);
-    params.r = make_segments(problem.copies, r, r_names, options.validate);
-    if (!options.validate) {
+    params.place = place_of(options.device);
+    problem.copies.on_device = params.place.cuda;
+    problem.copies.place = params.place;
+    const bool validate = options.validate.value_or(!params.place.cuda);
+    params.p = make_segments(problem.copies, p, p_names, validate);
+    params.r = make_segments(problem.copies, r, r_names, validate);
+    if (!validate) {
         straighten(problem.copies, params.p);
         straighten(problem.copies, params.r);
     }

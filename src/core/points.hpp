@@ -15,6 +15,7 @@ struct PointParams {
     Metric metric = Metric::l2_sq;
     PointSearch search = PointSearch::automatic;
     int threads = 0;
+    Place place;
 
     /// Of distances and sums.
     [[nodiscard]] DType result_dtype() const { return dtype == DType::f64 ? DType::f64 : DType::f32; }

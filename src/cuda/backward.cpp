@@ -9,6 +9,7 @@
 #include "cuda/device.hpp"
 #include "cuda/kernel_launch.hpp"
 #include "cuda/kernels/backward_plan.hpp"
+#include "cuda/scratch_layout.hpp"
 #include "cuda/sort_sources.hpp"
 #include "rowmax/error.hpp"
 
@@ -60,13 +61,6 @@ struct Layout {
     std::size_t list = 0;
     std::size_t inverse = 0;
     std::size_t bytes = 0;
-
-    std::size_t take(std::size_t size) {
-        constexpr std::size_t alignment = 256;
-        const std::size_t at = bytes;
-        bytes += (size + alignment - 1) / alignment * alignment;
-        return at;
-    }
 };
 
 // Sources of a row are counted in 31 bits, rows of a list in 32.
@@ -82,6 +76,7 @@ void check_sizes(const core::Params& params, Side side) {
 // The sides take turns with what only one of them needs at a time.
 Layout layout_of(const core::Params& params, const core::Gradients& gradients) {
     Layout layout;
+    ScratchLayout scratch;
     std::size_t list = 0;
     std::size_t inverse = 0;
     for (const Side side : {Side::queries, Side::documents}) {
@@ -94,13 +89,14 @@ Layout layout_of(const core::Params& params, const core::Gradients& gradients) {
             list = std::max(list, sort_sources_bytes(params, side));
         } else if (side == Side::documents) {
             const InverseGrid grid = grid_of(params);
-            layout.starts = layout.take(static_cast<std::size_t>(grid.plane * grid.blocks) * sizeof(std::uint16_t));
+            layout.starts = scratch.take(static_cast<std::size_t>(grid.plane * grid.blocks) * sizeof(std::uint16_t));
             layout.sorted =
-                layout.take(static_cast<std::size_t>(params.d.count * grid.sources) * sizeof(std::uint16_t));
+                scratch.take(static_cast<std::size_t>(params.d.count * grid.sources) * sizeof(std::uint16_t));
         }
     }
-    layout.list = layout.take(list);
-    layout.inverse = layout.take(inverse);
+    layout.list = scratch.take(list);
+    layout.inverse = scratch.take(inverse);
+    layout.bytes = scratch.bytes();
     return layout;
 }
 
@@ -226,18 +222,14 @@ void backward(const BackwardKernels& kernels, const core::Params& params, const 
 }
 
 void load_backward_kernels() {
-    const auto load = [](const void* function, int shared_bytes) {
-        check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes),
-              "loading kernels");
-    };
     for (const BackwardKernels* set : {&backward_f16, &backward_bf16, &backward_f32}) {
         for (const RowKernels* kernels : {&set->vector, &set->scalar}) {
             for (const void* sums : {kernels->by_pairs, kernels->by_grid, kernels->by_list})
-                load(sums, row_sum_shared_most);
-            load(kernels->norms, 0);
+                load_kernel(sums, row_sum_shared_most);
+            load_kernel(kernels->norms);
         }
     }
-    load(invert_index_kernel, invert_shared_most);
+    load_kernel(invert_index_kernel, invert_shared_most);
 }
 
 }  // namespace rowmax::cuda

@@ -6,6 +6,10 @@
 
 namespace rowmax::cuda {
 
+void load_kernel(const void* function, int shared_bytes) {
+    check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes), "loading kernels");
+}
+
 void launch(const void* function, const LaunchShape& shape, const core::Place& place, const void* arguments) {
     void* parameters[] = {const_cast<void*>(arguments)};
     cudaLaunchAttribute early{};

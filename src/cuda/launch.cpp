@@ -12,6 +12,7 @@
 #include "cuda/kernels/arguments.hpp"
 #include "cuda/kernels/kernel_sets.hpp"
 #include "cuda/kernels/topk_arguments.hpp"
+#include "cuda/load_selection.hpp"
 #include "cuda/projected.hpp"
 #include "cuda/tuning.hpp"
 #include "rowmax/error.hpp"
@@ -209,20 +210,19 @@ std::string refuse_tiled(const KernelSet& kernels, const core::Params& params) {
 }
 
 void load_kernels(const DeviceInfo& info) {
-    const auto load = [](const void* function, int shared_bytes) {
-        check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes),
-              "loading kernels");
-    };
     for (const KernelSet& set : portable_sets()) {
-        for (int i = 0; i < set.count; ++i) load(set.entries[i].function, set.entries[i].control_bytes);
+        for (int i = 0; i < set.count; ++i) load_kernel(set.entries[i].function, set.entries[i].control_bytes);
     }
-    load(second_pass_kernels.add_groups, 0);
-    load(second_pass_kernels.join_parts, 0);
-    load(merge_chunk_kernel, 0);
+    load_kernel(second_pass_kernels.add_groups);
+    load_kernel(second_pass_kernels.join_parts);
+    load_kernel(merge_chunk_kernel);
     load_backward_kernels();
+    load_index_kernels();
+    load_point_kernels();
+    load_point_tree_kernels();
     if (info.capability != 90) return;
     for (const KernelSet& set : tiled_sets()) {
-        for (int i = 0; i < set.count; ++i) load(set.entries[i].function, info.shared_bytes);
+        for (int i = 0; i < set.count; ++i) load_kernel(set.entries[i].function, info.shared_bytes);
     }
     load_projected_kernels(info);
 }

@@ -1,6 +1,8 @@
 // A build without CUDA: the CUDA backend's table is empty.
 #include "core/device_runtime.hpp"
 #include "core/device_topk.hpp"
+#include "core/index_backend.hpp"
+#include "core/point_backend.hpp"
 #include "core/registry.hpp"
 
 namespace rowmax::core {
@@ -14,6 +16,14 @@ const DeviceRuntime* device_runtime() {
 }
 
 const DeviceTopK* device_topk() {
+    return nullptr;
+}
+
+const PointBackend* cuda_points() {
+    return nullptr;
+}
+
+const IndexBackend* cuda_index() {
     return nullptr;
 }
 

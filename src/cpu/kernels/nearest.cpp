@@ -39,17 +39,17 @@ class PointItem {
           threads_(threads) {}
 
     void run(const NearestOutputs& p, const NearestOutputs& r) {
-        const bool p_by_tree = p.distance != nullptr && by_tree(p_, r_, p.k);
-        const bool r_by_tree = r.distance != nullptr && by_tree(r_, p_, r.k);
+        const bool p_by_tree = p.wanted && by_tree(p_, r_, p.k);
+        const bool r_by_tree = r.wanted && by_tree(r_, p_, r.k);
         if (p_by_tree || r_by_tree) {
             p_leaves_.emplace(p_.rows(), params_.dim, threads_);
             r_leaves_.emplace(r_.rows(), params_.dim, threads_);
         }
         if (p_by_tree) r_leaves_->add_boxes(threads_);
         if (r_by_tree) p_leaves_->add_boxes(threads_);
-        if (p.distance != nullptr && r.distance != nullptr && !p_by_tree && !r_by_tree && search_both(p, r)) return;
-        if (p.distance != nullptr) search(p, p_, r_, p_by_tree ? &*p_leaves_ : nullptr, r_leaves_);
-        if (r.distance != nullptr) search(r, r_, p_, r_by_tree ? &*r_leaves_ : nullptr, p_leaves_);
+        if (p.wanted && r.wanted && !p_by_tree && !r_by_tree && search_both(p, r)) return;
+        if (p.wanted) search(p, p_, r_, p_by_tree ? &*p_leaves_ : nullptr, r_leaves_);
+        if (r.wanted) search(r, r_, p_, r_by_tree ? &*r_leaves_ : nullptr, p_leaves_);
     }
 
   private:
@@ -122,7 +122,7 @@ class PointItem {
 
 template <class Value>
 void clear(const NearestOutputs& to, std::int64_t rows) {
-    if (to.distance == nullptr) return;
+    if (!to.wanted) return;
     std::fill_n(static_cast<Value*>(to.distance), rows * to.k, static_cast<Value>(to.none));
     if (to.index != nullptr) std::fill_n(to.index, rows * to.k, std::int64_t{-1});
 }

@@ -1,23 +1,17 @@
-// The public operators on points: checks, the first instruction set that this machine has, and what is made of
-// distances.
+// The public operators on points: checks, and the backend whose memory the points lie in.
 #include "rowmax/nearest.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
-#include <memory>
 #include <string>
 
 #include "core/float_mode.hpp"
 #include "core/overlap.hpp"
+#include "core/point_backend.hpp"
 #include "core/points.hpp"
-#include "core/registry.hpp"
-#include "cpu/kernels/nearest.hpp"
-#include "cpu/kernels/nearest_backward.hpp"
-#include "cpu/nearest_tuning.hpp"
-#include "cpu/point_rows.hpp"
+#include "core/scratch.hpp"
 
 namespace rowmax {
 
@@ -59,105 +53,78 @@ std::int64_t checked_k(const PointProblem& problem, std::int64_t k) {
     return k;
 }
 
-/// Sum of an item's distances; those of points that are not kept, or see nothing, are 0.
-template <class Value>
-double sum_of(const core::Segments& side, std::int64_t item, const Value* distance, bool mean) {
-    constexpr std::int64_t run = 256;
-    const core::Segment segment = side.at(item);
-    double total = 0;
-    std::int64_t kept = 0;
-    for (std::int64_t first = 0; first < segment.length; first += run) {
-        double sum = 0;
-        for (std::int64_t s = first; s < std::min(first + run, segment.length); ++s) {
-            kept += side.keeps(segment, s) ? 1 : 0;
-            sum += distance[segment.first_row + s];
-        }
-        total += sum;
-    }
-    return mean && kept > 0 ? total / static_cast<double>(kept) : total;
-}
-
-/// The distances of one side of a Chamfer distance: where the caller wants them, or in memory of the call.
-class SideDistances {
-  public:
-    SideDistances(const PointParams& params, const core::Segments& side, void* wanted, std::int64_t* index)
-        : side_(side) {
-        if (wanted == nullptr) {
-            const auto bytes = static_cast<std::size_t>(side.total_rows) * size_of(params.result_dtype());
-            held_ = std::make_unique_for_overwrite<std::byte[]>(std::max<std::size_t>(bytes, 1));
-            wanted = held_.get();
-        }
-        to_.distance = wanted;
-        to_.index = index;
-    }
-    [[nodiscard]] const cpu::NearestOutputs& outputs() const { return to_; }
-    template <class Value>
-    [[nodiscard]] double sum(std::int64_t item, bool mean) const {
-        return sum_of(side_, item, static_cast<const Value*>(to_.distance), mean);
-    }
-
-  private:
-    const core::Segments& side_;
-    cpu::NearestOutputs to_;
-    std::unique_ptr<std::byte[]> held_;
-};
-
-template <class Value>
-void reduce(const PointParams& params, const SideDistances& p, const SideDistances* r, bool mean, void* value) {
-    for (std::int64_t i = 0; i < params.p.count; ++i) {
-        const double sum = p.sum<Value>(i, mean) + (r == nullptr ? 0 : r->sum<Value>(i, mean));
-        static_cast<Value*>(value)[i] = static_cast<Value>(sum);
-    }
-}
-
-struct GradientOutputs {
-    void* p = nullptr;
-    void* r = nullptr;
-};
-
-GradientOutputs check_gradients(const PointProblem& problem, const TensorView& grad_p, const TensorView& grad_r) {
+void check_gradients(const PointProblem& problem, const TensorView& grad_p, const TensorView& grad_r,
+                     core::PointGradients& gradients) {
     const PointParams& params = problem.params;
-    return {optional_output(grad_p, params.dtype, with(problem.points_p, params.dim), "grad_p"),
-            optional_output(grad_r, params.dtype, with(problem.points_r, params.dim), "grad_r")};
+    gradients.grad_p = optional_output(grad_p, params.dtype, with(problem.points_p, params.dim), "grad_p");
+    gradients.grad_r = optional_output(grad_r, params.dtype, with(problem.points_r, params.dim), "grad_r");
+}
+
+const core::PointBackend& backend_of(const core::Place& place) {
+    if (!place.cuda) return core::cpu_points();
+    const core::PointBackend* backend = core::cuda_points();
+    if (backend == nullptr) refuse(ErrorCode::internal, "a build without CUDA was given a CUDA problem");
+    return *backend;
+}
+
+void find(PointProblem& problem, const PointOptions& options, const core::ChamferOutputs& to) {
+    const core::PointBackend& backend = backend_of(problem.params.place);
+    if (backend.nearest_workspace != nullptr) {
+        const std::size_t bytes = backend.nearest_workspace(problem.params, to);
+        core::place_workspace(problem.params.place, options.device, bytes, "nearest points");
+    }
+    backend.nearest(problem.params, options.kernel, to);
+}
+
+void differentiate(PointProblem& problem, const PointOptions& options, const core::PointGradients& gradients) {
+    const core::PointBackend& backend = backend_of(problem.params.place);
+    if (backend.backward_workspace != nullptr) {
+        const std::size_t bytes = backend.backward_workspace(problem.params, gradients);
+        core::place_workspace(problem.params.place, options.device, bytes, "gradients of nearest points");
+    }
+    backend.backward(problem.params, gradients);
 }
 
 }  // namespace
 
 void nearest(const PointRequest& request, std::int64_t k, const TensorView& distance, const TensorView& index) {
     const core::StandardFloatMode mode;
-    const PointProblem problem = core::make_point_problem(request);
+    PointProblem problem = core::make_point_problem(request);
     const std::vector<std::int64_t> shape = with(problem.points_p, checked_k(problem, k));
-    cpu::NearestOutputs to;
+    core::ChamferOutputs all;
+    core::NearestOutputs& to = all.p;
+    to.wanted = true;
     to.distance = core::checked_output(distance, problem.params.result_dtype(), shape, "distance");
     to.index = static_cast<std::int64_t*>(core::checked_output(index, DType::i64, shape, "index"));
     to.k = k;
     to.none = std::numeric_limits<double>::infinity();
     const core::NamedView written[] = {{"distance", distance}, {"index", index}};
     check_disjoint(written, request);
-    cpu::nearest(cpu::choose_point_ops(problem.params.dtype, request.options.kernel), problem.params, to, {});
+    find(problem, request.options, all);
 }
 
 void nearest_backward(const PointRequest& request, std::int64_t k, const TensorView& index,
                       const TensorView& grad_distance, const TensorView& grad_p, const TensorView& grad_r) {
     const core::StandardFloatMode mode;
-    const PointProblem problem = core::make_point_problem(request);
+    PointProblem problem = core::make_point_problem(request);
     const std::vector<std::int64_t> shape = with(problem.points_p, checked_k(problem, k));
-    cpu::ChosenPoints p;
+    core::PointGradients gradients;
+    core::ChosenPoints& p = gradients.p;
     p.index = static_cast<const std::int64_t*>(core::checked_output(index, DType::i64, shape, "index"));
     p.weight = core::checked_output(grad_distance, problem.params.result_dtype(), shape, "grad_distance");
     p.k = k;
-    const GradientOutputs to = check_gradients(problem, grad_p, grad_r);
+    check_gradients(problem, grad_p, grad_r, gradients);
     const core::NamedView written[] = {{"grad_p", grad_p}, {"grad_r", grad_r}};
     const core::NamedView read[] = {{"index", index}, {"grad_distance", grad_distance}};
     check_disjoint(written, request);
     core::check_disjoint(written, read);
-    cpu::nearest_backward(problem.params, p, {}, to.p, to.r);
+    differentiate(problem, request.options, gradients);
 }
 
 void chamfer(const PointRequest& request, Reduction reduction, bool one_sided, const ChamferViews& results,
              const ChamferIndex& index) {
     const core::StandardFloatMode mode;
-    const PointProblem problem = core::make_point_problem(request);
+    PointProblem problem = core::make_point_problem(request);
     const PointParams& params = problem.params;
     const DType type = params.result_dtype();
     if (one_sided && (results.distance_r.given() || index.r.given()))
@@ -173,29 +140,29 @@ void chamfer(const PointRequest& request, Reduction reduction, bool one_sided, c
                                        {"index_p", index.p},
                                        {"index_r", index.r}};
     check_disjoint(written, request);
-    const SideDistances p(params, params.p, wanted_p, index_p);
-    std::unique_ptr<SideDistances> r;
-    if (!one_sided) r = std::make_unique<SideDistances>(params, params.r, wanted_r, index_r);
-    cpu::nearest(cpu::choose_point_ops(params.dtype, request.options.kernel), params, p.outputs(),
-                 one_sided ? cpu::NearestOutputs{} : r->outputs());
-    if (value == nullptr) return;
-    const bool mean = reduction == Reduction::mean;
-    if (params.dtype == DType::f64) {
-        reduce<double>(params, p, r.get(), mean, value);
-    } else {
-        reduce<float>(params, p, r.get(), mean, value);
-    }
+    core::ChamferOutputs to;
+    to.p.wanted = true;
+    to.p.distance = wanted_p;
+    to.p.index = index_p;
+    to.r.wanted = !one_sided;
+    to.r.distance = wanted_r;
+    to.r.index = index_r;
+    to.value = value;
+    to.mean = reduction == Reduction::mean;
+    find(problem, request.options, to);
 }
 
 void chamfer_backward(const PointRequest& request, Reduction reduction, const ChamferIndex& index,
                       const ChamferViews& gradients, const TensorView& grad_p, const TensorView& grad_r) {
     const core::StandardFloatMode mode;
-    const PointProblem problem = core::make_point_problem(request);
+    PointProblem problem = core::make_point_problem(request);
     const DType type = problem.params.result_dtype();
-    cpu::ChosenPoints p;
+    core::PointGradients all;
+    core::ChosenPoints& p = all.p;
+    core::ChosenPoints& r = all.r;
     p.of_item = checked_input(gradients.value, type, problem.items, "grad_value");
     p.mean = reduction == Reduction::mean;
-    cpu::ChosenPoints r = p;
+    r = p;
     r.reversed = true;
     p.weight = checked_input(gradients.distance_p, type, problem.points_p, "grad_distance_p");
     r.weight = checked_input(gradients.distance_r, type, problem.points_r, "grad_distance_r");
@@ -204,7 +171,7 @@ void chamfer_backward(const PointRequest& request, Reduction reduction, const Ch
     // A side without a gradient of its own adds nothing.
     if (p.of_item == nullptr && p.weight == nullptr) p.index = nullptr;
     if (r.of_item == nullptr && r.weight == nullptr) r.index = nullptr;
-    const GradientOutputs to = check_gradients(problem, grad_p, grad_r);
+    check_gradients(problem, grad_p, grad_r, all);
     const core::NamedView written[] = {{"grad_p", grad_p}, {"grad_r", grad_r}};
     const core::NamedView read[] = {{"index_p", index.p},
                                     {"index_r", index.r},
@@ -213,7 +180,7 @@ void chamfer_backward(const PointRequest& request, Reduction reduction, const Ch
                                     {"grad_distance_r", gradients.distance_r}};
     check_disjoint(written, request);
     core::check_disjoint(written, read);
-    cpu::nearest_backward(problem.params, p, r, to.p, to.r);
+    differentiate(problem, request.options, all);
 }
 
 }  // namespace rowmax

@@ -1,0 +1,28 @@
+// Scratch memory of calls on a device.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <string_view>
+
+#include "core/params.hpp"
+#include "rowmax/error.hpp"
+#include "rowmax/maxsim.hpp"
+
+namespace rowmax::core {
+
+/// `bytes` of scratch memory from the caller, where it hands any out; else the backend takes them from the stream's
+/// pool.
+inline void place_workspace(Place& place, const Device& device, std::size_t bytes, std::string_view name) {
+    if (bytes == 0 || device.allocate == nullptr) return;
+    place.workspace = device.allocate(device.context, bytes);
+    if (place.workspace != nullptr) return;
+    throw Error(ErrorCode::out_of_memory, fmt::format("no {} bytes of scratch memory for {}", bytes, name));
+}
+
+inline Place place_of(const Device& device) {
+    return {device.kind == Device::Kind::cuda, device.ordinal, device.stream, nullptr};
+}
+
+}  // namespace rowmax::core

@@ -1,0 +1,9 @@
+#include "cuda/kernels/scatter_kernels.hpp"
+#include "cuda/kernels/scatter_terms.cuh"
+
+namespace rowmax::cuda {
+
+const ScatterKernels scatter_f16{ordered_sum_kernels<ScatterTerms<__half, 1>>(),
+                                 ordered_sum_kernels<ScatterTerms<__half, 8>>()};
+
+}  // namespace rowmax::cuda

@@ -1,0 +1,9 @@
+#include "cuda/kernels/scatter_kernels.hpp"
+#include "cuda/kernels/scatter_terms.cuh"
+
+namespace rowmax::cuda {
+
+const ScatterKernels scatter_f64{ordered_sum_kernels<ScatterTerms<double, 1>>(),
+                                 ordered_sum_kernels<ScatterTerms<double, 2>>()};
+
+}  // namespace rowmax::cuda
