@@ -251,7 +251,7 @@ class TorchFramework(Framework):
         Q, D = _as_computed(Q, D, extras)
         differentiable = _differentiable(Q, D, out)
         _refuse_tangents(Q, D)
-        if not differentiable and not _needs_dispatcher(Q, D):
+        if not differentiable and not Q.is_cuda and not _needs_dispatcher(Q, D):
             return super().select(kind, Q, D, pairing, extras, parameters, second, out)
         from rowmax import _torch_ops, _torch_selection
 

@@ -13,10 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rowmax import _torch_selection_blocks
 from rowmax._frameworks import NUMBERS as _TENSORS
 from rowmax._frameworks import Extras, Framework
 from rowmax._torch import TORCH, refuse_double_backward
 from rowmax._torch_ops import _SCHEMA, _arguments, _extras, _query_length, _register, _score_dtype, _score_shape
+from rowmax._torch_selection_blocks import through_norm, unit
 
 _OWN = {"topk_tokens": 2, "smooth": 1, "prefixes": 1, "xtr": 2}
 """How many parameters each has of its own."""
@@ -39,6 +41,9 @@ def _split(kind: str, rest: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any
 def _implementation(kind: str) -> Any:
     def run(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
         arguments, parameters, second = _split(kind, rest)
+        if Q.is_cuda:
+            scores, kept = _torch_selection_blocks.select(kind, Q, D, pairing, _extras(arguments), parameters)
+            return scores, kept if second else Q.new_empty(0)
         results = Framework.select(TORCH, kind, Q, D, pairing, _extras(arguments), parameters, second)
         return results if second else (results, Q.new_empty(0))
 
@@ -69,6 +74,12 @@ def _native_backward(kind: str) -> Any:
     def run(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
         *call, kept, grad_scores, for_q, for_d = rest
         arguments, parameters, _ = _split(kind, (*call, None))
+        if Q.is_cuda and kind == "topk_tokens":
+            of_call = (Q, D, pairing, arguments, *parameters)
+            return _torch_selection_blocks.topk_tokens_backward(*of_call, kept, grad_scores, for_q, for_d)
+        if Q.is_cuda:
+            of_call = (Q, D, pairing, _extras(arguments), *parameters)
+            return _torch_selection_blocks.smooth_backward(*of_call, kept, grad_scores, for_q, for_d)
         grad_q = torch.empty(Q.shape, dtype=Q.dtype, device=Q.device) if for_q else None
         grad_d = torch.empty(D.shape, dtype=D.dtype, device=D.device) if for_d else None
         request = TORCH.request(Q, D, pairing, _extras(arguments))
@@ -114,9 +125,7 @@ def _differentiate(kind: str, gradients: Any) -> Any:
 def _of_native(kind: str) -> Any:
     operator = getattr(torch.ops.rowmax, f"{kind}_backward")
 
-    def gradients(
-        ctx: Any, Q: Tensor, D: Tensor, arguments: Any, kept: Any, grad: Tensor, for_q: bool, for_d: bool
-    ) -> Any:
+    def gradients(ctx: Any, Q: Tensor, D: Tensor, arguments: Any, kept: Any, grad: Tensor, for_q: bool, for_d: bool) -> Any:
         return operator(Q, D, ctx.pairing, *arguments, *ctx.parameters, kept[0], grad, for_q, for_d)
 
     return gradients
@@ -177,24 +186,12 @@ def _imputed(
     q, d = torch.ops.rowmax.gather_rows(q_rows, tokens_q), torch.ops.rowmax.gather_rows(d_rows, tokens_d)
     for_q, for_d = weight * d, weight * q
     if extras.get("normalize"):
-        unit_q, unit_d = _unit(q), _unit(d)
-        for_q, for_d = _through_norm(weight * unit_d, q, unit_q), _through_norm(weight * unit_q, d, unit_d)
+        for_q, for_d = through_norm(weight * unit(d), q), through_norm(weight * unit(q), d)
     sums = [
         torch.ops.rowmax.scatter_sum(rows, values, len(tokens), None, None, False, 0)
         for rows, values, tokens in ((q_rows, for_q, tokens_q), (d_rows, for_d, tokens_d))
     ]
     return sums[0].reshape(Q.shape), sums[1].reshape(D.shape)
-
-
-def _unit(x: Tensor) -> Tensor:
-    norm = x.norm(dim=-1, keepdim=True)
-    return torch.where(norm > 0, x / norm, 0)
-
-
-def _through_norm(gradient: Tensor, x: Tensor, unit: Tensor) -> Tensor:
-    norm = x.norm(dim=-1, keepdim=True)
-    tangent = gradient - (gradient * unit).sum(-1, keepdim=True) * unit
-    return torch.where(norm > 0, tangent / norm, 0)
 
 
 def _token_rows(tokens: Tensor, cu_seqlens: Tensor | None, item: Tensor, token: Tensor) -> Tensor:
@@ -206,6 +203,9 @@ def _token_rows(tokens: Tensor, cu_seqlens: Tensor | None, item: Tensor, token: 
 
 def _xtr(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, ...]:
     arguments, (k, impute), second = _split("xtr", rest)
+    if Q.is_cuda:
+        scores, *kept = _torch_selection_blocks.select("xtr", Q, D, pairing, _extras(arguments), (k, impute))
+        return scores, *(tensor if second else tensor.new_empty(0) for tensor in kept)
     request = TORCH.request(Q, D, pairing, _extras(arguments))
     shape, tokens, dtype = request.result()
     scores = TORCH.empty(shape, dtype, Q)

@@ -353,3 +353,55 @@ def test_points_reach_a_graph_another_stream_and_out():
     same(again, want)
     with pytest.raises(TypeError, match="move one of them"):
         rowmax.chamfer(P, R.cpu())
+
+
+# Other choices of a row of similarities.
+
+
+CHOICES = {
+    "topk mean": lambda q, d, **k: rowmax.maxsim_topk_tokens(q, d, 3, **k),
+    "topk sum": lambda q, d, **k: rowmax.maxsim_topk_tokens(q, d, 2, reduction="sum", **k),
+    "smooth": lambda q, d, **k: rowmax.maxsim_smooth(q, d, 0.5, **k),
+    "prefixes": lambda q, d, **k: rowmax.maxsim_prefixes(q, d, (8, 32), **k),
+    "xtr": lambda q, d, **k: rowmax.maxsim_xtr(q, d, 9, **k),
+    "xtr training": lambda q, d, **k: rowmax.maxsim_xtr(q, d, 9, imputation="none", **k),
+}
+LAYOUTS = {
+    "cross": ((3, 20, 32), (5, 40, 32), {}),
+    "masks": (
+        (3, 20, 32),
+        (5, 40, 32),
+        {"q_mask": torch.arange(20) < torch.tensor([[20], [7], [0]]), "d_mask": torch.arange(40) % 3 > 0},
+    ),
+    "grouped": ((3, 20, 32), (3, 4, 40, 32), {}),
+    "packed": (
+        (60, 32),
+        (200, 32),
+        {"cu_seqlens_q": torch.tensor([0, 20, 20, 60]), "cu_seqlens_d": torch.tensor([0, 40, 41, 200])},
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", CHOICES)
+def test_other_choices_agree_with_the_cpu(name, layout):
+    q_shape, d_shape, options = LAYOUTS[layout]
+    if "d_mask" in options:
+        options = options | {"d_mask": options["d_mask"].expand(d_shape[:-1])}
+    generator = torch.Generator().manual_seed(31)
+    choose = CHOICES[name]
+    # Small integers: products and sums are exact, so that the same tokens win.
+    Q, D = (torch.randint(-3, 4, shape, generator=generator).float() for shape in (q_shape, d_shape))
+    for dtype in (torch.float32, torch.float16):
+        q, d = Q.to(dtype), D.to(dtype)
+        torch.testing.assert_close(choose(q.to(DEVICE), d.to(DEVICE), **on_gpu(options)).cpu(), choose(q, d, **options))
+        if name.startswith(("topk", "xtr", "prefixes")):
+            index = [
+                choose(x, y, return_index=True, **k)[1]
+                for x, y, k in ((q, d, options), (q.to(DEVICE), d.to(DEVICE), on_gpu(options)))
+            ]
+            same(index[1], index[0], f"{name} {layout} index")
+        want = gradients_of(lambda x, y: choose(x, y, **options), q, d)
+        got = gradients_of(lambda x, y: choose(x, y, **on_gpu(options)), q.to(DEVICE), d.to(DEVICE))
+        for g, w in zip(got, want, strict=True):
+            torch.testing.assert_close(g.cpu().float(), w.float(), rtol=2e-3 if dtype is torch.float16 else 1e-4, atol=1e-3)
