@@ -6,6 +6,7 @@ from pathlib import Path
 
 import gpu_head
 import gpu_kernels
+import gpu_selection
 import gpu_training
 import results
 
@@ -161,4 +162,5 @@ before it, beside the fewest possible: every input read once, every score writte
 
 
 TOPICS = {"sweeps": sweeps, "ladder": ladder, "shapes": shapes, "pipeline": pipeline, "host": host, "hbm": hbm,
-          "training": gpu_training.training, "head": gpu_head.head, "step-share": gpu_head.step_share, **gpu_kernels.TOPICS}
+          "training": gpu_training.training, "head": gpu_head.head, "step-share": gpu_head.step_share,
+          "selection": gpu_selection.selection, **gpu_kernels.TOPICS}

@@ -58,17 +58,23 @@ def kmeans(
     framework = framework_of(X, "X")
     one_of("metric", metric, ("l2_sq", "dot"))
     bits = read_as_bfloat16(X, dtype)
-    points = _as_points(framework.numbers(X), bits, validate)
+    on_device = framework.streams(X)
+    if on_device:
+        from rowmax import _torch_kmeans
+
+        points = _torch_kmeans.points_of(X, bits, validate)
+    else:
+        points = _as_points(framework.numbers(X), bits, validate)
     k = integer("k", k)
     if not 1 <= k <= len(points):
         raise ValueError(f"k must be 1 to N = {len(points)}, got {k}")
     if integer("iterations", iterations) < 1:
         raise ValueError(f"iterations must be at least 1, got {iterations}")
     spherical = metric == "dot"
-    lloyd = _Lloyd(points, spherical, threads)
+    lloyd = _torch_kmeans.DeviceLloyd(points, spherical) if on_device else Lloyd(points, spherical, threads)
     start = lloyd.given(init, X, k) if not isinstance(init, str) else lloyd.drawn(init, k, np.random.default_rng(seed))
     found = lloyd.run(start, int(iterations), float(tolerance))
-    return found._replace(centroids=framework.made(found.centroids), index=framework.made(found.index))
+    return found if on_device else found._replace(centroids=framework.made(found.centroids), index=framework.made(found.index))
 
 
 def _as_points(X: Floats, bits: bool, validate: bool | None) -> Floats:
@@ -87,7 +93,9 @@ def _as_points(X: Floats, bits: bool, validate: bool | None) -> Floats:
     return points
 
 
-class _Lloyd:
+class Lloyd:
+    """The steps on the CPU, in numpy; those of a GPU are in _torch_kmeans.py."""
+
     def __init__(self, points: Floats, spherical: bool, threads: int | None):
         self.spherical, self.threads = spherical, threads
         n, d = points.shape
@@ -119,13 +127,20 @@ class _Lloyd:
 
     def drawn(self, init: str, k: int, rng: np.random.Generator) -> Floats:
         one_of("init", init, ("k-means++", "random"))
-        n = len(self.points)
-        if init == "random":
-            return self.points[np.sort(rng.permutation(n)[:k])].copy()
-        sample = self.points[np.sort(rng.permutation(n)[: min(n, _SAMPLE * k)])]
-        return _plus_plus(sample, k, rng)
+        return self.seeds(init, self.points[self.sample(init, k, len(self.points), rng)], k, rng)
 
-    def run(self, centroids: Floats, iterations: int, tolerance: float) -> Clusters:
+    def sample(self, init: str, k: int, n: int, rng: np.random.Generator) -> Any:
+        """The points that centroids are drawn from: for "random" these themselves."""
+        return np.sort(rng.permutation(n)[: k if init == "random" else min(n, _SAMPLE * k)])
+
+    def seeds(self, init: str, sample: Floats, k: int, rng: np.random.Generator) -> Floats:
+        return sample.copy() if init == "random" else _plus_plus(sample, k, rng)
+
+    def restored(self, centroids: Any) -> Any:
+        """As the caller's points are."""
+        return np.ldexp(centroids + self.mean, self.exponent)
+
+    def run(self, centroids: Any, iterations: int, tolerance: float) -> Clusters:
         index = self.assign(centroids)
         distances = self.distances(centroids, index)
         inertia, moved, better, step = float(distances.sum()), True, True, 0
@@ -135,14 +150,14 @@ class _Lloyd:
             previous, index = index, self.assign(centroids)
             distances = self.distances(centroids, index)
             before, inertia = inertia, float(distances.sum())
-            moved = not np.array_equal(previous, index)
+            moved = not bool((previous == index).all())
             better = before - inertia > tolerance * before
         converged = not (moved and better)
         if self.spherical:
             inertia /= 2  # |x - c|^2 = 2 (1 - cosine)
         with np.errstate(over="ignore"):  # of squares that float64 does not hold
             inertia = float(np.ldexp(inertia, 2 * self.exponent))
-        return Clusters(np.ldexp(centroids + self.mean, self.exponent), index, inertia, step, converged)
+        return Clusters(self.restored(centroids), index, inertia, step, converged)
 
     def assign(self, centroids: Floats) -> Floats:
         half = -0.5 * (centroids.astype(np.float64) ** 2).sum(1, keepdims=True)

@@ -142,6 +142,23 @@ def test_routing():
         same(got, want)
 
 
+@pytest.mark.parametrize("metric", ["l2_sq", "dot"])
+def test_kmeans(metric):
+    X = torch.cat([torch.randn(400, 12, generator=torch.Generator().manual_seed(c)) + 5 * c for c in range(4)])
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        points = X.to(dtype)
+        want = rowmax.kmeans(points, 6, metric=metric, seed=1)
+        got = [rowmax.kmeans(points.to(DEVICE), 6, metric=metric, seed=1) for _ in range(2)]
+        assert torch.equal(got[0].centroids, got[1].centroids) and torch.equal(got[0].index, got[1].index)
+        assert got[0].index.is_cuda and got[0].centroids.dtype is want.centroids.dtype
+        assert abs(got[0].inertia - want.inertia) < 0.05 * want.inertia
+        start = points[:6].to(want.centroids.dtype)
+        want = rowmax.kmeans(points, 6, metric=metric, init=start, iterations=1)
+        one = rowmax.kmeans(points.to(DEVICE), 6, metric=metric, init=start.to(DEVICE), iterations=1)
+        assert (one.index.cpu() == want.index).float().mean() > 0.99
+        torch.testing.assert_close(one.centroids.cpu(), want.centroids, rtol=1e-2, atol=1e-2)
+
+
 # Points.
 
 
