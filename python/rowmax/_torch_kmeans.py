@@ -79,8 +79,10 @@ class DeviceLloyd(Lloyd):
         half = -0.5 * centroids.double().square().sum(1, keepdim=True)
         targets = torch.cat([centroids, half.to(centroids)], 1)
         ends = torch.tensor([0, len(targets)], device=targets.device)
-        call = {"max_seqlen_q": min(_BLOCK, len(self.rows)), "max_seqlen_d": len(targets), "return_index": True}
-        _, index = maxsim_varlen(self.rows, targets, self.blocks, ends, **call)
+        _, index = maxsim_varlen(
+            self.rows, targets, self.blocks, ends,
+            max_seqlen_q=min(_BLOCK, len(self.rows)), max_seqlen_d=len(targets), return_index=True,
+        )  # fmt: skip
         return index.reshape(-1)[: len(self.rows)].long()
 
     def distances(self, centroids: Tensor, index: Tensor) -> Tensor:

@@ -74,12 +74,10 @@ def _native_backward(kind: str) -> Any:
     def run(Q: Tensor, D: Tensor, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
         *call, kept, grad_scores, for_q, for_d = rest
         arguments, parameters, _ = _split(kind, (*call, None))
-        if Q.is_cuda and kind == "topk_tokens":
-            of_call = (Q, D, pairing, arguments, *parameters)
-            return _torch_selection_blocks.topk_tokens_backward(*of_call, kept, grad_scores, for_q, for_d)
         if Q.is_cuda:
-            of_call = (Q, D, pairing, _extras(arguments), *parameters)
-            return _torch_selection_blocks.smooth_backward(*of_call, kept, grad_scores, for_q, for_d)
+            backward: Any = getattr(_torch_selection_blocks, f"{kind}_backward")
+            given = arguments if kind == "topk_tokens" else _extras(arguments)
+            return backward(Q, D, pairing, given, *parameters, kept, grad_scores, for_q, for_d)  # type: ignore[no-any-return]
         grad_q = torch.empty(Q.shape, dtype=Q.dtype, device=Q.device) if for_q else None
         grad_d = torch.empty(D.shape, dtype=D.dtype, device=D.device) if for_d else None
         request = TORCH.request(Q, D, pairing, _extras(arguments))

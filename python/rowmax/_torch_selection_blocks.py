@@ -179,7 +179,8 @@ def select(kind: str, Q: Tensor, D: Tensor, pairing: str, extras: Extras, parame
     """Scores, and what the gradient needs of them."""
     if kind == "prefixes":
         return _prefixes(Q, D, pairing, extras, *parameters)
-    return _FUNCTIONS[kind](_Call(Q, D, pairing, extras), *parameters)
+    results: tuple[Tensor, ...] = _FUNCTIONS[kind](_Call(Q, D, pairing, extras), *parameters)
+    return results
 
 
 def _prefixes(Q: Tensor, D: Tensor, pairing: str, extras: Extras, dims: list[int]) -> tuple[Tensor, Tensor]:
@@ -221,7 +222,7 @@ def topk_tokens_backward(
         for total, part in zip(sums, parts, strict=True):
             if total is not None:
                 total += part
-    return tuple(x.new_empty(0) if s is None else s.to(x.dtype) for s, x in zip(sums, (Q, D), strict=True))  # type: ignore[return-value]
+    return tuple(x.new_empty(0) if s is None else s.to(x.dtype) for s, x in zip(sums, (Q, D), strict=True))
 
 
 def _weights(similarity: Tensor, largest: Tensor, temperature: float) -> Tensor:
@@ -344,4 +345,4 @@ def _joined(call: _Call, parts: list[Tensor], tail: tuple[int, ...] = (), dtype:
     return torch.cat([nothing, *parts], 1)
 
 
-_FUNCTIONS = {"topk_tokens": _topk_tokens, "smooth": _smooth, "xtr": _xtr}
+_FUNCTIONS: dict[str, Any] = {"topk_tokens": _topk_tokens, "smooth": _smooth, "xtr": _xtr}
