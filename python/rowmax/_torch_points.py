@@ -16,7 +16,7 @@ from torch import Tensor
 from rowmax import _native
 from rowmax._frameworks import Extras
 from rowmax._points import into
-from rowmax._torch import TORCH, refuse_double_backward
+from rowmax._torch import TORCH, _needs_dispatcher, refuse_double_backward
 from rowmax._torch_ops import _register, fill
 
 _TENSORS = ("p_mask", "r_mask", "cu_seqlens_p", "cu_seqlens_r")
@@ -65,7 +65,7 @@ def _copied(out: Any, made: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def nearest(P: Tensor, R: Tensor, extras: Extras, k: int, out: Any) -> tuple[Tensor, Tensor]:
     _refuse_out(out, P, R)
-    distance, index = torch.ops.rowmax.nearest(*_arguments(P, R, extras), k)
+    distance, index = _run("nearest", *_arguments(P, R, extras), k)
     if out is None:
         return distance, index
     TORCH.split_out(out, True, "(distance, index)")
@@ -77,8 +77,22 @@ def chamfer(
     P: Tensor, R: Tensor, extras: Extras, reduction: str, one_sided: bool, wanted: list[str], out: Any
 ) -> dict[str, Tensor]:
     _refuse_out(out, P, R)
-    results = torch.ops.rowmax.chamfer(*_arguments(P, R, extras), reduction, one_sided)
+    results = _run("chamfer", *_arguments(P, R, extras), reduction, one_sided)
     return _copied(out, {name: tensor for name, tensor in zip(_RESULTS, results, strict=True) if name in wanted})
+
+
+def _run(name: str, P: Tensor, R: Tensor, *rest: Any) -> Any:
+    """An operator; for plain tensors without its way through the dispatcher, which takes longer than some sets of points."""
+    if _needs_dispatcher(P, R) or torch._C._are_functorch_transforms_active():
+        return getattr(torch.ops.rowmax, name)(P, R, *rest)
+    return (_Nearest if name == "nearest" else _Chamfer).apply(P, R, *rest)
+
+
+def _backward_operator(name: str, P: Tensor) -> Any:
+    """The operator where its call is recorded or traced; else what it runs."""
+    if torch.is_grad_enabled() or _needs_dispatcher(P) or torch._C._are_functorch_transforms_active():
+        return getattr(torch.ops.rowmax, name)
+    return _nearest_backward if name == "nearest_backward" else _chamfer_backward
 
 
 _RESULTS = ("value", "distance_p", "distance_r", "index_p", "index_r")
@@ -204,7 +218,7 @@ def _differentiate_nearest(ctx: Any, grad_distance: Tensor | None, _: Any) -> tu
     if grad_distance is None:
         return (None,) * (_GIVEN + 1)
     given, (index,) = _saved(ctx)
-    gradients = torch.ops.rowmax.nearest_backward(*given, ctx.k, index, grad_distance, *ctx.needs_input_grad[:2])
+    gradients = _backward_operator("nearest_backward", given[0])(*given, ctx.k, index, grad_distance, *ctx.needs_input_grad[:2])
     return _delivered(ctx, gradients, _GIVEN - 1)
 
 
@@ -216,8 +230,28 @@ def _differentiate_chamfer(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         return (None,) * (_GIVEN + 2)
     given, indices = _saved(ctx)
     how = (ctx.reduction, ctx.one_sided)
-    gradients = torch.ops.rowmax.chamfer_backward(*given, *how, *indices, *wanted, *ctx.needs_input_grad[:2])
+    gradients = _backward_operator("chamfer_backward", given[0])(*given, *how, *indices, *wanted, *ctx.needs_input_grad[:2])
     return _delivered(ctx, gradients, _GIVEN)
+
+
+class _Nearest(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        output = _nearest(*inputs)
+        _save_nearest(ctx, inputs, output)
+        return output
+
+    backward = staticmethod(_differentiate_nearest)
+
+
+class _Chamfer(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:  # type: ignore[override]
+        output = _chamfer(*inputs)
+        _save_chamfer(ctx, inputs, output)
+        return output
+
+    backward = staticmethod(_differentiate_chamfer)
 
 
 _register("nearest", f"({_SCHEMA}, SymInt k) -> (Tensor, Tensor)", _nearest, _nearest_fake)

@@ -18,7 +18,7 @@ from rowmax._frameworks import NUMBERS as _TENSORS
 from rowmax._frameworks import Extras, Framework
 from rowmax._torch import TORCH, refuse_double_backward
 from rowmax._torch_ops import _SCHEMA, _arguments, _extras, _query_length, _register, _score_dtype, _score_shape
-from rowmax._torch_selection_blocks import through_norm, unit
+from rowmax._torch_selection_blocks import of_length, through_norm, unit
 
 _OWN = {"topk_tokens": 2, "smooth": 1, "prefixes": 1, "xtr": 2}
 """How many parameters each has of its own."""
@@ -134,6 +134,7 @@ def _of_prefixes(
 ) -> tuple[Tensor, Tensor]:
     """Prefix by prefix: each is a score of its own."""
     grad_q, grad_d = torch.zeros_like(Q, dtype=_score_dtype(Q)), torch.zeros_like(D, dtype=_score_dtype(D))
+    arguments = of_length(arguments, kept[0].shape[-1])
     for p, dim in enumerate(ctx.parameters[0]):
         call = (Q[..., :dim], D[..., :dim], ctx.pairing, *arguments, kept[0][p].contiguous(), grad[p].contiguous())
         of_q, of_d = torch.ops.rowmax.score_backward(*call, for_q, for_d)
@@ -150,6 +151,7 @@ def _of_xtr(
     """Of retrieved tokens as in MaxSim, each pair's divided by how many count; and of the imputed similarity, which is
     that of the last token retrieved."""
     index, last_document, last_token = kept
+    arguments = of_length(arguments, index.shape[-1])
     counting = (index != -1).sum(-1)
     share = grad / counting.clamp(min=1)
     call = (Q, D, ctx.pairing, *arguments, index.clamp(min=-1), share.contiguous())

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from rowmax._frameworks import NUMBERS as _TENSORS
 from rowmax._frameworks import Extras
 from rowmax._torch import TORCH
 
@@ -52,7 +53,7 @@ class _Call:
     def blocks(self, similarities: bool = True) -> Iterator[_Block]:
         q = self.q.tokens
         rows = q.shape[0] * q.shape[1]
-        longest = self._longest(self.cu_d) if self.cu_d is not None else self.D.shape[-2]
+        longest = longest_of(self.cu_d) if self.cu_d is not None else self.D.shape[-2]
         step = max(1, _SIMILARITIES // max(rows * longest, 1))
         for first in range(0, self.documents, step):
             tokens, keep = self._part(first, min(step, self.documents - first), longest)
@@ -82,7 +83,7 @@ class _Call:
 
     def _side(self, X: Tensor, cu: Tensor | None, mask: Tensor | None, flat: bool) -> _Items:
         if cu is not None:
-            return self._packed(X, cu, 0, len(cu) - 1, self._longest(cu))
+            return self._packed(X, cu, 0, len(cu) - 1, longest_of(cu))
         tokens = X.reshape(-1, *X.shape[-2:])
         keep = torch.ones((), dtype=torch.bool, device=X.device) if mask is None else mask != 0
         return _Items(self._computed(tokens), keep.expand(X.shape[:-1]).reshape(tokens.shape[:2]))
@@ -119,10 +120,6 @@ class _Call:
         if len(X) == 0:
             return _Items(X.new_zeros((count, longest, X.shape[1]), dtype=self.type), inside)
         return _Items(self._computed(X[rows]), inside)
-
-    def _longest(self, cu: Tensor) -> int:
-        """Waits for the device."""
-        return int((cu[1:] - cu[:-1]).max().clamp(min=0)) if len(cu) > 1 else 0
 
     def _computed(self, tokens: Tensor) -> Tensor:
         tokens = tokens.to(self.type)
@@ -163,6 +160,11 @@ class _Call:
         return made.to(X.dtype)
 
 
+def longest_of(cu: Tensor) -> int:
+    """Of packed items. Waits for the device."""
+    return int((cu[1:] - cu[:-1]).max().clamp(min=0)) if len(cu) > 1 else 0
+
+
 def unit(x: Tensor) -> Tensor:
     norm = x.norm(dim=-1, keepdim=True)
     return torch.where(norm > 0, x / norm, 0)
@@ -175,6 +177,12 @@ def through_norm(gradient: Tensor, x: Tensor) -> Tensor:
     return torch.where(norm > 0, tangent / norm, 0)
 
 
+def of_length(arguments: tuple[Any, ...], longest: int) -> tuple[Any, ...]:
+    """Arguments of an operator that say how long packed queries are, which on a device nobody looks up again."""
+    packed, said = arguments[_TENSORS.index("cu_seqlens_q")] is not None, arguments[len(_TENSORS)]
+    return arguments if not packed or said >= 0 else (*arguments[: len(_TENSORS)], longest, *arguments[len(_TENSORS) + 1 :])
+
+
 def select(kind: str, Q: Tensor, D: Tensor, pairing: str, extras: Extras, parameters: tuple[Any, ...]) -> tuple[Tensor, ...]:
     """Scores, and what the gradient needs of them."""
     if kind == "prefixes":
@@ -185,6 +193,8 @@ def select(kind: str, Q: Tensor, D: Tensor, pairing: str, extras: Extras, parame
 
 def _prefixes(Q: Tensor, D: Tensor, pairing: str, extras: Extras, dims: list[int]) -> tuple[Tensor, Tensor]:
     """One after the other, by the kernels of MaxSim."""
+    if "cu_seqlens_q" in extras and "max_seqlen_q" not in extras:
+        extras = extras | {"max_seqlen_q": longest_of(extras["cu_seqlens_q"])}
     parts = [TORCH.evaluate(Q[..., :dim], D[..., :dim], pairing, extras, True) for dim in dims]
     return torch.stack([scores for scores, _ in parts]), torch.stack([index for _, index in parts])
 
@@ -210,7 +220,7 @@ def topk_tokens_backward(
     for_q: bool, for_d: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Of the best tokens, then of the next best: each is the gradient of a maximum."""
-    share = grad
+    share, arguments = grad, of_length(arguments, index.shape[-2])
     if mean:
         share = grad / (index >= 0).sum(-1).amax(-1).clamp(min=1) if index.shape[-2] else grad
     half = Q.dtype in (torch.float16, torch.bfloat16)
@@ -289,7 +299,7 @@ def _before(value: Tensor, place: Tensor, last: _Retrieved) -> Tensor:
 def _retrieve(call: _Call, k: int) -> tuple[_Retrieved, int]:
     """... and how many places a document has."""
     q = call.q.tokens
-    longest = call.D.shape[-2] if call.cu_d is None else call._longest(call.cu_d)
+    longest = call.D.shape[-2] if call.cu_d is None else longest_of(call.cu_d)
     values = q.new_empty((*q.shape[:2], 0))
     places = torch.empty((*q.shape[:2], 0), dtype=torch.int64, device=q.device)
     for block in call.blocks():

@@ -7,7 +7,6 @@
 #include "cuda/device.hpp"
 #include "cuda/kernel_launch.hpp"
 #include "cuda/load_selection.hpp"
-#include "cuda/radix_sort.hpp"
 
 namespace rowmax::cuda {
 
@@ -19,7 +18,7 @@ constexpr std::int64_t largest_key = 0xffffffff;
 int coordinate_bits(const core::PointParams& params) {
     int items = 0;
     while ((params.p.count >> items) != 0) ++items;
-    return std::min((32 - items) / static_cast<int>(params.dim), 16);
+    return std::min((32 - items) / static_cast<int>(params.dim), 24);
 }
 
 std::int64_t tree_blocks(std::int64_t count) {
@@ -62,13 +61,13 @@ PointTreeLayout::PointTreeLayout(const core::PointParams& params, const core::Se
     lowest_ = scratch.take_array<std::int32_t>(nodes);
 }
 
-const std::uint32_t* PointTreeLayout::sort(std::byte* memory, const PointSide& side, const PointBounds* bounds) const {
+SortLists PointTreeLayout::sort(std::byte* memory, const PointSide& side, const PointBounds* bounds) const {
     const PointTreeKernels& kernels = tree_kernels_of(*params_);
     const std::int64_t rows = side_->total_rows;
     const SortLists lists = lists_to_sort(memory + sort_, rows);
     const MortonArguments keys{side, bounds, params_->dim, coordinate_bits(*params_), lists.keys, lists.numbers};
     launch(kernels.morton[params_->dim], {tree_blocks(rows), tree_threads}, params_->place, &keys);
-    return sort_by_key(memory + sort_, rows, largest_key, params_->place).numbers;
+    return sort_by_key(memory + sort_, rows, largest_key, params_->place);
 }
 
 PointTree PointTreeLayout::make(std::byte* memory, const PointSide& side) const {
@@ -91,8 +90,10 @@ PointTree PointTreeLayout::make(std::byte* memory, const PointSide& side) const 
     if (rows == 0) return tree;
     const BoundArguments bound{side, params_->dim, bounds};
     launch(kernels.bound[dim], {tree_blocks(rows), tree_threads}, params_->place, &bound);
-    const SortedPointsArguments sorted{side, sort(memory, side, bounds), memory + points_,
-                                       part_at<std::int32_t>(memory, numbers_)};
+    const SortLists order = sort(memory, side, bounds);
+    tree.keys = order.keys;
+    tree.bits = coordinate_bits(*params_);
+    const SortedPointsArguments sorted{side, order.numbers, memory + points_, part_at<std::int32_t>(memory, numbers_)};
     launch(kernels.sorted[dim], {tree_blocks(rows), tree_threads}, params_->place, &sorted);
     for (int level = 0; level < levels_; ++level) {
         const BoxArguments boxes{tree, level, memory + boxes_, part_at<std::int32_t>(memory, lowest_)};

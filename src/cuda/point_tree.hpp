@@ -3,6 +3,7 @@
 
 #include "cuda/kernels/point_tree_arguments.hpp"
 #include "cuda/points.hpp"
+#include "cuda/radix_sort.hpp"
 
 namespace rowmax::cuda {
 
@@ -21,7 +22,7 @@ class PointTreeLayout {
     [[nodiscard]] PointTree make(std::byte* memory, const PointSide& side) const;
 
   private:
-    [[nodiscard]] const std::uint32_t* sort(std::byte* memory, const PointSide& side, const PointBounds* bounds) const;
+    [[nodiscard]] SortLists sort(std::byte* memory, const PointSide& side, const PointBounds* bounds) const;
 
     const core::PointParams* params_;
     const core::Segments* side_;

@@ -44,7 +44,7 @@ def index_of(kind, shape, n, seed):
 @pytest.mark.parametrize("kind", ["uniform", "skewed", "one", "dropped"])
 def test_inverse_grids_are_those_of_the_cpu(kind):
     for shape, n in (((1000,), 70), ((3, 500), 1), ((2, 2, 257), 3000), ((0,), 5), ((4, 0), 3), ((5,), 0), ((40000,), 50000)):
-        if kind == "one" and n == 0:
+        if kind in ("one", "skewed") and n == 0:
             continue
         for dtype in (torch.int32, torch.int64):
             index = index_of(kind, shape, n, len(shape) + n).to(dtype)
@@ -114,7 +114,7 @@ def test_sums_are_differentiable_and_can_be_captured():
     values, weight = torch.randn(2, 400, 6), torch.randn(2, 20, 6)
     gradients = []
     for device in ("cpu", DEVICE):
-        x = values.to(device).requires_grad_()
+        x = values.clone().to(device).requires_grad_()
         (rowmax.scatter_sum(index.to(device), x, 20) * weight.to(device)).sum().backward()
         gradients.append(x.grad.cpu())
     same(gradients[1], gradients[0])

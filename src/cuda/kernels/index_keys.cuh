@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/kernels/index_arguments.hpp"
+#include "cuda/kernels/lower_bound.cuh"
 
 namespace rowmax::cuda {
 
@@ -29,21 +30,6 @@ __global__ void __launch_bounds__(index_threads) check_index(const __grid_consta
     const std::int64_t batch = core::detail::quotient(number, sources);
     const std::int64_t d = call.index.at(call.index.first(batch), number - batch * sources);
     if (d < -1 || d >= call.destinations) atomicMin(call.bad, static_cast<unsigned long long>(number));
-}
-
-/// The first of `count` ascending keys that is not below `key`.
-__device__ __forceinline__ std::int64_t lower_bound(const std::uint32_t* keys, std::int64_t count, std::uint32_t key) {
-    std::int64_t low = 0;
-    std::int64_t high = count;
-    while (low < high) {
-        const std::int64_t middle = low + (high - low) / 2;
-        if (keys[middle] < key) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
 }
 
 /// One thread a destination and batch: where its sources start.

@@ -15,7 +15,7 @@
 namespace rowmax::cuda {
 
 template <class Value, bool Squared, int C>
-__global__ void __launch_bounds__(held_threads) nearest_held(const __grid_constant__ NearestArguments call) {
+__global__ void __launch_bounds__(held_threads, 1) nearest_held(const __grid_constant__ NearestArguments call) {
     constexpr int pitch = C == 3 ? 4 : C;
     constexpr int group = 16;
     using Point = Pack<Value, pitch>;

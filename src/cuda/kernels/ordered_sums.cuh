@@ -79,7 +79,7 @@ __device__ __forceinline__ bool share_row(const OrderedSums& sums, std::int64_t 
 }
 
 template <class Terms>
-__global__ void __launch_bounds__(ordered_sum_threads)
+__global__ void __launch_bounds__(ordered_sum_threads, 1)
     sum_rows(const __grid_constant__ typename Terms::Arguments call) {
     using Sum = typename Terms::Sum;
     const OrderedSums& sums = call.sums;
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(ordered_sum_threads)
 }
 
 template <class Terms>
-__global__ void __launch_bounds__(ordered_sum_threads)
+__global__ void __launch_bounds__(ordered_sum_threads, 1)
     sum_runs(const __grid_constant__ typename Terms::Arguments call) {
     using Sum = typename Terms::Sum;
     const OrderedSums& sums = call.sums;
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(ordered_sum_threads)
 }
 
 template <class Terms>
-__global__ void __launch_bounds__(ordered_sum_threads)
+__global__ void __launch_bounds__(ordered_sum_threads, 1)
     join_runs(const __grid_constant__ typename Terms::Arguments call) {
     using Sum = typename Terms::Sum;
     constexpr int ahead = 16;

@@ -1,23 +1,29 @@
 // The nearest targets of every source, by a tree of boxes over the targets.
 //
 //   a warp       32 sources that follow each other in their own tree's order, so they are neighbours
-//   a node       each lane tests one of 32 children: can a point in it be as near to any of the 32 sources as the
-//                farthest of what they have found so far?
+//   a node       each lane tests one of 32 children, first against the box around all sources, then against each of
+//                them: can a point in it be as near as what that source has found so far?
 //   a leaf       32 targets in shared memory; each lane compares its source with all of them
 //
-// The walk begins with the leaf whose boxes are nearest. It is exact to the bit, ties included: the bound of a box is
+// A source begins with what lies where it would be in the targets' order; lists begin with the leaf whose boxes are
+// nearest. The walk is exact to the bit, ties included: the bound of a box is
 // computed in the order of a distance, so that rounding cannot lift it above the distance of a point inside; and a box
 // at the distance already found is entered while it holds a lower number.
 #pragma once
 
+#include "cuda/kernels/lower_bound.cuh"
 #include "cuda/kernels/point_lists.cuh"
 #include "cuda/kernels/point_tree.cuh"
 
 namespace rowmax::cuda {
 
-/// What a warp keeps in shared memory: the leaf that it compares with, and the children left at each level.
-template <class Point>
+/// What a warp keeps in shared memory: its sources and how far they go, the leaf that it compares with, and the
+/// children left at each level.
+template <class Point, class Value>
 struct WalkMemory {
+    Point sources[tree_fan];
+    Value limits[tree_fan];
+    std::int32_t last[tree_fan];
     Point points[tree_fan];
     std::int32_t numbers[tree_fan];
     std::uint32_t left[most_tree_levels];
@@ -28,6 +34,13 @@ struct WalkMemory {
 template <class Value>
 class KeptNearest {
   public:
+    static constexpr bool guesses = true;
+
+    __device__ void offer(Value distance, std::int32_t number) {
+        if (!(distance < best_ || (distance == best_ && number < index_))) return;
+        best_ = distance;
+        index_ = number;
+    }
     [[nodiscard]] __device__ Value limit() const { return best_; }
     [[nodiscard]] __device__ std::int32_t last() const { return index_; }
 
@@ -47,10 +60,7 @@ class KeptNearest {
             const bool is_least = distance(i) == least;
             if (is_least && numbers[i] < lowest) lowest = numbers[i];
         }
-        if (least < best_ || (least == best_ && lowest < index_)) {
-            best_ = least;
-            index_ = lowest;
-        }
+        offer(least, lowest);
         return true;
     }
 
@@ -63,6 +73,7 @@ class KeptNearest {
 template <class Value>
 class KeptList {
   public:
+    static constexpr bool guesses = false;  // what is offered twice enters twice
     __device__ explicit KeptList(const PointList<Value>& list) : list_(list) {}
     [[nodiscard]] __device__ Value limit() const { return list_.limit(); }
     [[nodiscard]] __device__ std::int32_t last() const { return list_.last(); }
@@ -83,7 +94,7 @@ class TreeWalk {
   public:
     using Point = HeldPoint<Value, C>;
 
-    __device__ TreeWalk(const PointTree& tree, std::int64_t item, WalkMemory<Point>& memory, const Point& source,
+    __device__ TreeWalk(const PointTree& tree, std::int64_t item, WalkMemory<Point, Value>& memory, const Point& source,
                         Kept& kept)
         : kept_(kept),
           tree_(tree),
@@ -101,11 +112,17 @@ class TreeWalk {
                 high_[k] = fmax(high_[k], exchange(high_[k], step));
             }
         }
+        memory_.sources[threadIdx.x % 32] = source;
+        look_at_all();
     }
 
     __device__ void run() {
         if (points_ == 0) return;
-        begin();
+        if constexpr (Kept::guesses) {
+            guess();
+        } else {
+            begin();
+        }
         int level = tree_.levels - 1;
         open(level, 0);
         while (true) {
@@ -119,7 +136,7 @@ class TreeWalk {
             if (threadIdx.x % 32 == 0) memory_.left[level] = left & (left - 1);
             __syncwarp();
             if (level == 0) {
-                compare(child);
+                if (child != done_) compare(child);
             } else {
                 open(--level, child * tree_fan);
             }
@@ -167,7 +184,7 @@ class TreeWalk {
         bool worth = node < PointTree::nodes_for(points_, level);
         if (worth) {
             const Box child = box(level, node);
-            worth = may_hold(bound(child, low_, high_), child.lowest, farthest_, last_);
+            worth = may_hold(bound(child, low_, high_), child.lowest, farthest_, last_) && wanted(child);
         }
         const std::uint32_t left = ballot(worth);
         if (threadIdx.x % 32 == 0) {
@@ -175,6 +192,30 @@ class TreeWalk {
             memory_.first[level] = first;
         }
         __syncwarp();
+    }
+
+    /// Whether any source may find something in the box. The box around all of them is large where the order jumps.
+    [[nodiscard]] __device__ bool wanted(const Box& child) const {
+        bool worth = false;
+#pragma unroll 4
+        for (int s = 0; s < tree_fan; ++s) {
+            const Point source = memory_.sources[s];
+            worth =
+                worth || may_hold(bound(child, source.at, source.at), child.lowest, memory_.limits[s], memory_.last[s]);
+        }
+        return worth;
+    }
+
+    /// Each source by itself: the targets around its place in their order.
+    __device__ void guess() {
+        const std::uint32_t key = morton_key<Value, C>(source_, tree_.bounds[item_], item_, tree_.bits);
+        const std::int64_t place = lower_bound(tree_.keys + first_point_, points_, key);
+#pragma unroll
+        for (int i = -2; i < 2; ++i) {
+            const std::int64_t at = first_point_ + core::detail::clamp(place + i, 0, points_ - 1);
+            kept_.offer(distance(static_cast<const Point*>(tree_.points)[at]), tree_.numbers[at]);
+        }
+        look_at_all();
     }
 
     /// Down to the leaf whose boxes are nearest.
@@ -194,7 +235,10 @@ class TreeWalk {
                 least = other;
                 lane = other_lane;
             }
-            if (level == 0) return compare(first + lane);
+            if (level == 0) {
+                done_ = first + lane;
+                return compare(done_);
+            }
             first = (first + lane) * tree_fan;
         }
     }
@@ -226,6 +270,9 @@ class TreeWalk {
             const std::int32_t other = exchange(last_, step);
             last_ = other > last_ ? other : last_;
         }
+        memory_.limits[threadIdx.x % 32] = kept_.limit();
+        memory_.last[threadIdx.x % 32] = kept_.last();
+        __syncwarp();
     }
 
     [[nodiscard]] __device__ Value distance(const Point& target) const {
@@ -237,7 +284,7 @@ class TreeWalk {
 
     Kept& kept_;
     const PointTree& tree_;
-    WalkMemory<Point>& memory_;
+    WalkMemory<Point, Value>& memory_;
     std::int64_t item_;
     std::int64_t first_point_;
     std::int64_t points_;
@@ -246,6 +293,7 @@ class TreeWalk {
     Value high_[C];
     Value farthest_ = infinite<Value>();  ///< of the lanes' limits, and the last of their targets
     std::int32_t last_ = no_target;
+    std::int64_t done_ = -1;  ///< the leaf that was compared first
 };
 
 /// The source of one lane.
@@ -266,9 +314,9 @@ __device__ __forceinline__ LaneSource lane_source(const PointTree& sources, cons
 }
 
 template <class Value, bool Squared, int C>
-__global__ void __launch_bounds__(search_threads) search_tree(const __grid_constant__ SearchArguments call) {
+__global__ void __launch_bounds__(search_threads, 1) search_tree(const __grid_constant__ SearchArguments call) {
     using Point = HeldPoint<Value, C>;
-    __shared__ WalkMemory<Point> memory[search_threads / 32];
+    __shared__ WalkMemory<Point, Value> memory[search_threads / 32];
     const LaneSource mine = lane_source(call.sources, call.targets);
     if (mine.item < 0) return;
     KeptNearest<Value> kept;
@@ -284,9 +332,9 @@ __global__ void __launch_bounds__(search_threads) search_tree(const __grid_const
 }
 
 template <class Value, bool Squared, int C>
-__global__ void __launch_bounds__(search_threads) list_tree(const __grid_constant__ ListSearchArguments call) {
+__global__ void __launch_bounds__(search_threads, 1) list_tree(const __grid_constant__ ListSearchArguments call) {
     using Point = HeldPoint<Value, C>;
-    __shared__ WalkMemory<Point> memory[search_threads / 32];
+    __shared__ WalkMemory<Point, Value> memory[search_threads / 32];
     const LaneSource mine = lane_source(call.sources, call.targets);
     if (mine.item < 0) return;
     KeptList<Value> kept(PointList<Value>(call.lists, mine.at, mine.is_source));

@@ -70,6 +70,31 @@ __global__ void __launch_bounds__(tree_threads) bound_points(const __grid_consta
     }
 }
 
+/// Item and Morton code of a point; one outside of the bounds counts as at their edge. Coordinates count as float32.
+template <class Value, int C>
+__device__ __forceinline__ std::uint32_t morton_key(const HeldPoint<Value, C>& point, const PointBounds& bounds,
+                                                    std::int64_t item, int bits) {
+    float extent = 0;
+#pragma unroll
+    for (int k = 0; k < C; ++k) {
+        extent = fmaxf(extent, from_ordered(bounds.high[k]) - from_ordered(~bounds.low[k]));
+    }
+    const float cells = static_cast<float>((1U << bits) - 1);
+    const float scale = extent > 0 && extent < infinite<float>() ? cells / extent : 0;
+    std::uint32_t code = 0;
+    std::uint32_t cell[C];
+#pragma unroll
+    for (int k = 0; k < C; ++k) {
+        const float at = (static_cast<float>(point.at[k]) - from_ordered(~bounds.low[k])) * scale;
+        cell[k] = at > 0 ? static_cast<std::uint32_t>(fminf(at, cells)) : 0;
+    }
+    for (int bit = bits - 1; bit >= 0; --bit) {
+#pragma unroll
+        for (int k = 0; k < C; ++k) code = 2 * code | ((cell[k] >> bit) & 1U);
+    }
+    return (static_cast<std::uint32_t>(item) << (bits * C)) | code;
+}
+
 /// One thread a row of the storage: item and Morton code of a kept point, and behind these what is none.
 template <class Value, int C>
 __global__ void __launch_bounds__(tree_threads) morton_keys(const __grid_constant__ MortonArguments call) {
@@ -85,26 +110,7 @@ __global__ void __launch_bounds__(tree_threads) morton_keys(const __grid_constan
         return;
     }
     const auto point = static_cast<const HeldPoint<Value, C>*>(call.side.data)[number];
-    const PointBounds& bounds = call.bounds[item];
-    float extent = 0;
-#pragma unroll
-    for (int k = 0; k < C; ++k) {
-        extent = fmaxf(extent, from_ordered(bounds.high[k]) - from_ordered(~bounds.low[k]));
-    }
-    const float cells = static_cast<float>((1U << call.bits) - 1);
-    const float scale = extent > 0 && extent < infinite<float>() ? cells / extent : 0;
-    std::uint32_t code = 0;
-    std::uint32_t cell[C];
-#pragma unroll
-    for (int k = 0; k < C; ++k) {
-        const float at = (static_cast<float>(point.at[k]) - from_ordered(~bounds.low[k])) * scale;
-        cell[k] = at > 0 ? static_cast<std::uint32_t>(fminf(at, cells)) : 0;
-    }
-    for (int bit = call.bits - 1; bit >= 0; --bit) {
-#pragma unroll
-        for (int k = 0; k < C; ++k) code = 2 * code | ((cell[k] >> bit) & 1U);
-    }
-    call.keys[number] = (static_cast<std::uint32_t>(item) << (call.bits * C)) | code;
+    call.keys[number] = morton_key<Value, C>(point, call.bounds[item], item, call.bits);
 }
 
 /// One thread a kept point.

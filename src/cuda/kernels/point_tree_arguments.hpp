@@ -17,6 +17,8 @@ inline constexpr int search_threads = 128;
 struct PointTree {
     PointSide side;
     const PointBounds* bounds = nullptr;         ///< [items]
+    const std::uint32_t* keys = nullptr;         ///< [kept points]: item and Morton code, ascending
+    int bits = 0;                                ///< of a coordinate in them
     const void* points = nullptr;                ///< [kept points][pitch], sorted
     const std::int32_t* numbers = nullptr;       ///< [kept points]: which of its item's kept points each is
     const void* boxes = nullptr;                 ///< of all levels: [least and largest of each coordinate][node]
