@@ -20,14 +20,14 @@ namespace {
 
 using core::IndexCall;
 
-[[noreturn]] void fail(ErrorCode code, const std::string& message) {
+[[noreturn]] void refuse_index(ErrorCode code, const std::string& message) {
     throw Error(code, message);
 }
 
-const core::IndexBackend& backend_of(const core::Place& place) {
+const core::IndexBackend& index_backend_of(const core::Place& place) {
     if (!place.cuda) return core::cpu_index();
     const core::IndexBackend* backend = core::cuda_index();
-    if (backend == nullptr) fail(ErrorCode::internal, "a build without CUDA was given a CUDA problem");
+    if (backend == nullptr) refuse_index(ErrorCode::internal, "a build without CUDA was given a CUDA problem");
     return *backend;
 }
 
@@ -67,28 +67,30 @@ void check_values(const TensorView& index, const TensorView& values) {
         case DType::f32:
         case DType::f64: break;
         default:
-            fail(ErrorCode::invalid_type,
-                 fmt::format("values must be float16, bfloat16, float32 or float64, got {}", name_of(values.dtype)));
+            refuse_index(
+                ErrorCode::invalid_type,
+                fmt::format("values must be float16, bfloat16, float32 or float64, got {}", name_of(values.dtype)));
     }
     const bool rank_fits = values.ndim == index.ndim || values.ndim == index.ndim + 1;
     const auto rank = static_cast<std::size_t>(index.ndim);
     if (rank_fits && std::equal(index.shape.begin(), index.shape.begin() + rank, values.shape.begin())) return;
-    fail(ErrorCode::invalid_value, fmt::format("values {} does not fit index {}: it must begin with the same shape",
-                                               values.shape_text(), index.shape_text()));
+    refuse_index(ErrorCode::invalid_value,
+                 fmt::format("values {} does not fit index {}: it must begin with the same shape", values.shape_text(),
+                             index.shape_text()));
 }
 
 std::int64_t* grid_part(core::Copies& copies, const TensorView& part, const TensorView& index, std::int64_t last,
                         std::string_view name) {
     core::check_input(part, name);
     if (part.dtype != DType::i64) {
-        fail(ErrorCode::invalid_type, fmt::format("{} must be int64, got {}", name, name_of(part.dtype)));
+        refuse_index(ErrorCode::invalid_type, fmt::format("{} must be int64, got {}", name, name_of(part.dtype)));
     }
     TensorView wanted = index;
     wanted.shape = shape_with(index, last);
     const auto rank = static_cast<std::size_t>(index.ndim);
     if (part.ndim != index.ndim || !std::equal(part.shape.begin(), part.shape.begin() + rank, wanted.shape.begin())) {
-        fail(ErrorCode::invalid_value, fmt::format("{} must have shape {}, got {}: a grid of the same index", name,
-                                                   wanted.shape_text(), part.shape_text()));
+        refuse_index(ErrorCode::invalid_value, fmt::format("{} must have shape {}, got {}: a grid of the same index",
+                                                           name, wanted.shape_text(), part.shape_text()));
     }
     const bool plain = part.contiguous() && reinterpret_cast<std::uintptr_t>(part.data) % sizeof(std::int64_t) == 0;
     return static_cast<std::int64_t*>(plain ? part.data : core::contiguous_copy(copies, part).data);
@@ -107,8 +109,9 @@ std::byte* checked_out(const TensorView& out, const TensorView& values, int rank
 }
 
 /// The call on its backend: the index is looked through first where that is asked for.
-void run(IndexCall& call, bool validate, const Device& device, void (*core::IndexBackend::*task)(const IndexCall&)) {
-    const core::IndexBackend& backend = backend_of(call.place);
+void run_on_index(IndexCall& call, bool validate, const Device& device,
+                  void (*core::IndexBackend::*task)(const IndexCall&)) {
+    const core::IndexBackend& backend = index_backend_of(call.place);
     if (backend.workspace != nullptr) {
         core::place_workspace(call.place, device, backend.workspace(call), "an operator on an index");
     }
@@ -131,14 +134,14 @@ void inverse_grid(const TensorView& index, std::int64_t num_destinations, const 
     const core::NamedView written[] = {{"row_ptr", row_ptr}, {"source", source}};
     const core::NamedView read[] = {{"index", index}};
     core::check_disjoint(written, read);
-    run(call, validate, device, &core::IndexBackend::invert);
+    run_on_index(call, validate, device, &core::IndexBackend::invert);
 }
 
 void scatter_sum(const TensorView& index, const TensorView& values, std::int64_t num_destinations,
                  const TensorView& out, const InverseGrid& grid, bool validate, int threads, const Device& device) {
     const core::StandardFloatMode mode;
     if (threads < 0) {
-        fail(ErrorCode::invalid_value, fmt::format("threads: must not be negative, got {}", threads));
+        refuse_index(ErrorCode::invalid_value, fmt::format("threads: must not be negative, got {}", threads));
     }
     core::check_index(index, num_destinations);
     check_values(index, values);
@@ -159,7 +162,7 @@ void scatter_sum(const TensorView& index, const TensorView& values, std::int64_t
     const core::NamedView read[] = {
         {"index", index}, {"values", values}, {"grid row_ptr", grid.row_ptr}, {"grid source", grid.source}};
     core::check_disjoint(written, read);
-    run(call, validate, device, &core::IndexBackend::sum);
+    run_on_index(call, validate, device, &core::IndexBackend::sum);
 }
 
 }  // namespace rowmax

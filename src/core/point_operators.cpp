@@ -20,7 +20,7 @@ namespace {
 using core::PointParams;
 using core::PointProblem;
 
-[[noreturn]] void refuse(ErrorCode code, const std::string& message) {
+[[noreturn]] void refuse_request(ErrorCode code, const std::string& message) {
     throw Error(code, message);
 }
 
@@ -30,7 +30,7 @@ std::vector<std::int64_t> with(std::vector<std::int64_t> shape, std::int64_t las
 }
 
 /// Null where the view is absent.
-void* optional_output(const TensorView& view, DType dtype, const std::vector<std::int64_t>& shape,
+void* optional_result(const TensorView& view, DType dtype, const std::vector<std::int64_t>& shape,
                       std::string_view name) {
     return view.given() ? core::checked_output(view, dtype, shape, name) : nullptr;
 }
@@ -48,7 +48,7 @@ void check_disjoint(std::span<const core::NamedView> written, const PointRequest
 }
 
 std::int64_t checked_k(const PointProblem& problem, std::int64_t k) {
-    if (k < 1) refuse(ErrorCode::invalid_value, fmt::format("k must be at least 1, got {}", k));
+    if (k < 1) refuse_request(ErrorCode::invalid_value, fmt::format("k must be at least 1, got {}", k));
     core::checked_product(std::max<std::int64_t>(problem.params.p.total_rows, 1), k, "points of P x k");
     return k;
 }
@@ -56,19 +56,19 @@ std::int64_t checked_k(const PointProblem& problem, std::int64_t k) {
 void check_gradients(const PointProblem& problem, const TensorView& grad_p, const TensorView& grad_r,
                      core::PointGradients& gradients) {
     const PointParams& params = problem.params;
-    gradients.grad_p = optional_output(grad_p, params.dtype, with(problem.points_p, params.dim), "grad_p");
-    gradients.grad_r = optional_output(grad_r, params.dtype, with(problem.points_r, params.dim), "grad_r");
+    gradients.grad_p = optional_result(grad_p, params.dtype, with(problem.points_p, params.dim), "grad_p");
+    gradients.grad_r = optional_result(grad_r, params.dtype, with(problem.points_r, params.dim), "grad_r");
 }
 
-const core::PointBackend& backend_of(const core::Place& place) {
+const core::PointBackend& point_backend_of(const core::Place& place) {
     if (!place.cuda) return core::cpu_points();
     const core::PointBackend* backend = core::cuda_points();
-    if (backend == nullptr) refuse(ErrorCode::internal, "a build without CUDA was given a CUDA problem");
+    if (backend == nullptr) refuse_request(ErrorCode::internal, "a build without CUDA was given a CUDA problem");
     return *backend;
 }
 
 void find(PointProblem& problem, const PointOptions& options, const core::ChamferOutputs& to) {
-    const core::PointBackend& backend = backend_of(problem.params.place);
+    const core::PointBackend& backend = point_backend_of(problem.params.place);
     if (backend.nearest_workspace != nullptr) {
         const std::size_t bytes = backend.nearest_workspace(problem.params, to);
         core::place_workspace(problem.params.place, options.device, bytes, "nearest points");
@@ -77,7 +77,7 @@ void find(PointProblem& problem, const PointOptions& options, const core::Chamfe
 }
 
 void differentiate(PointProblem& problem, const PointOptions& options, const core::PointGradients& gradients) {
-    const core::PointBackend& backend = backend_of(problem.params.place);
+    const core::PointBackend& backend = point_backend_of(problem.params.place);
     if (backend.backward_workspace != nullptr) {
         const std::size_t bytes = backend.backward_workspace(problem.params, gradients);
         core::place_workspace(problem.params.place, options.device, bytes, "gradients of nearest points");
@@ -128,12 +128,12 @@ void chamfer(const PointRequest& request, Reduction reduction, bool one_sided, c
     const PointParams& params = problem.params;
     const DType type = params.result_dtype();
     if (one_sided && (results.distance_r.given() || index.r.given()))
-        refuse(ErrorCode::invalid_value, "one_sided: there are no distances and no index of R");
-    void* value = optional_output(results.value, type, problem.items, "value");
-    void* wanted_p = optional_output(results.distance_p, type, problem.points_p, "distance_p");
-    void* wanted_r = optional_output(results.distance_r, type, problem.points_r, "distance_r");
-    auto* index_p = static_cast<std::int64_t*>(optional_output(index.p, DType::i64, problem.points_p, "index_p"));
-    auto* index_r = static_cast<std::int64_t*>(optional_output(index.r, DType::i64, problem.points_r, "index_r"));
+        refuse_request(ErrorCode::invalid_value, "one_sided: there are no distances and no index of R");
+    void* value = optional_result(results.value, type, problem.items, "value");
+    void* wanted_p = optional_result(results.distance_p, type, problem.points_p, "distance_p");
+    void* wanted_r = optional_result(results.distance_r, type, problem.points_r, "distance_r");
+    auto* index_p = static_cast<std::int64_t*>(optional_result(index.p, DType::i64, problem.points_p, "index_p"));
+    auto* index_r = static_cast<std::int64_t*>(optional_result(index.r, DType::i64, problem.points_r, "index_r"));
     const core::NamedView written[] = {{"value", results.value},
                                        {"distance_p", results.distance_p},
                                        {"distance_r", results.distance_r},

@@ -120,13 +120,13 @@ void run_call(const IndexCall& call, int threads) {
     }
 }
 
-void check(const IndexCall& call) {
+void check_contents(const IndexCall& call) {
     const IndexBatches index(call.index);
     core::check_destinations(index, call.destinations);
     if (call.values.given() && call.row_ptr != nullptr) check_grid(call, index);
 }
 
-void invert(const IndexCall& call) {
+void invert_index(const IndexCall& call) {
     const IndexBatches index(call.index);
     for (std::int64_t b = 0; b < index.count(); ++b) {
         std::int64_t* starts = call.row_ptr + b * (call.destinations + 1);
@@ -138,12 +138,12 @@ void invert(const IndexCall& call) {
     }
 }
 
-void sum(const IndexCall& call) {
+void sum_by_index(const IndexCall& call) {
     if (IndexBatches(call.index).count() * call.destinations * call.channels == 0) return;
     run_call(call, core::thread_count(call.threads));
 }
 
-constexpr core::IndexBackend backend{&check, &invert, &sum};
+constexpr core::IndexBackend index_backend{&check_contents, &invert_index, &sum_by_index};
 
 }  // namespace
 }  // namespace rowmax::cpu
@@ -151,7 +151,7 @@ constexpr core::IndexBackend backend{&check, &invert, &sum};
 namespace rowmax::core {
 
 const IndexBackend& cpu_index() {
-    return cpu::backend;
+    return cpu::index_backend;
 }
 
 }  // namespace rowmax::core

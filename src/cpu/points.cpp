@@ -34,7 +34,7 @@ double sum_of(const core::Segments& side, std::int64_t item, const Value* distan
 }
 
 template <class Value>
-void reduce(const PointParams& params, const ChamferOutputs& to) {
+void reduce_chamfer(const PointParams& params, const ChamferOutputs& to) {
     for (std::int64_t i = 0; i < params.p.count; ++i) {
         double sum = sum_of(params.p, i, static_cast<const Value*>(to.p.distance), to.mean);
         if (to.r.wanted) sum += sum_of(params.r, i, static_cast<const Value*>(to.r.distance), to.mean);
@@ -52,24 +52,24 @@ std::unique_ptr<std::byte[]> place_distances(const PointParams& params, const co
     return held;
 }
 
-void find(const PointParams& params, std::string_view kernel, const ChamferOutputs& outputs) {
+void find_nearest(const PointParams& params, std::string_view kernel, const ChamferOutputs& outputs) {
     ChamferOutputs to = outputs;
     const auto distance_p = place_distances(params, params.p, to.p);
     const auto distance_r = place_distances(params, params.r, to.r);
     nearest(choose_point_ops(params.dtype, kernel), params, to.p, to.r);
     if (to.value == nullptr) return;
     if (params.dtype == DType::f64) {
-        reduce<double>(params, to);
+        reduce_chamfer<double>(params, to);
     } else {
-        reduce<float>(params, to);
+        reduce_chamfer<float>(params, to);
     }
 }
 
-void backward(const PointParams& params, const core::PointGradients& gradients) {
+void differentiate_nearest(const PointParams& params, const core::PointGradients& gradients) {
     nearest_backward(params, gradients.p, gradients.r, gradients.grad_p, gradients.grad_r);
 }
 
-constexpr core::PointBackend backend_of_points{&find, &backward};
+constexpr core::PointBackend backend_of_points{&find_nearest, &differentiate_nearest};
 
 }  // namespace
 }  // namespace rowmax::cpu
