@@ -367,9 +367,6 @@ TEST(Projected, WhatDoesNotFitIsNamed) {
     EXPECT_ERROR(score_backward(sample.request, index.view(), grad.view(), {}, {}, grad.view()), invalid_value,
                  "grad_weight", "[8, 16]");
     request = sample.request;
-    request.options.device.kind = Device::Kind::cuda;
-    EXPECT_ERROR(result_shape(request), not_implemented, "H", "CUDA");
-    request = sample.request;
     EXPECT_ERROR(score(request, {TensorView(request.d.projection->weight.data, DType::f32, {2, 3}), {}, {}}),
                  invalid_value, "out", "W");
     request.d.projection = nullptr;
