@@ -166,7 +166,7 @@ class NearestPass {
     Scratch scratch_;
 };
 
-void check_request(const PointParams& params, std::string_view kernel, const ChamferOutputs& to) {
+void check_request(const PointParams& params, std::string_view kernel) {
     if (params.search == PointSearch::tree && params.p.count > 0 && !tree_can(params)) {
         throw Error(
             ErrorCode::not_implemented,
@@ -179,7 +179,7 @@ void check_request(const PointParams& params, std::string_view kernel, const Cha
 }
 
 void find_nearest(const PointParams& params, std::string_view kernel, const ChamferOutputs& to) {
-    check_request(params, kernel, to);
+    check_request(params, kernel);
     if (to.p.k > 1) return list_nearest(params, to.p);
     NearestPass(params, to).run();
 }
