@@ -14,7 +14,7 @@
 namespace rowmax::cuda {
 
 /// Brings tiles through the copy engine: lane 0 says which boxes.
-template <TokenType Type>
+template <TokenType Type, bool WholeTiles>
 class CopyEngine {
   public:
     /// A document's first token.
@@ -24,7 +24,8 @@ class CopyEngine {
     __device__ __forceinline__ CopyEngine(DocumentRing& ring, const TiledArguments& arguments, int, int, const Team&)
         : ring_(ring),
           arguments_(arguments),
-          slots_of_tile_(static_cast<int>((arguments.call.params.dim + slot_dims_of(Type) - 1) / slot_dims_of(Type))) {}
+          slots_of_tile_(static_cast<int>((arguments.call.params.dim + slot_dims_of(Type) - 1) / slot_dims_of(Type))),
+          stages_(WholeTiles ? arguments.call.stages / slots_of_tile_ : arguments.call.stages) {}
 
     __device__ __forceinline__ static Place plain_place(const core::Segments& d, int item) {
         return {0, 0, 0, d.stride_outer == 0 ? 0 : item};
@@ -46,35 +47,64 @@ class CopyEngine {
     /// `tile` of the document at `at`, whose boxes lie inside the array or are
     /// filled with zeros.
     __device__ __forceinline__ void send(const Tile& tile, BoxCorner at, int) {
-        const int stages = arguments_.call.stages;
-        const int boxes = tile.flags.boxes();
-        const int slots = boxes == 0 ? 1 : slots_of_tile_;
         at.token += tile.base;
-#pragma unroll 1
-        for (int s = 0; s < slots; ++s) {
-            if (lane_ == 0) {
-                // The first pass over the ring finds every slot empty.
-                wait(&ring_.empty[place_.slot], place_.phase ^ 1U);
-                if (s == 0) ring_.tiles[place_.slot] = tile;
-                fill(boxes, at);
-            }
-            at.element += slot_dims_of(Type);
-            place_.advance(stages);
+        if constexpr (WholeTiles) {
+            send_whole(tile, at);
+        } else {
+            send_slots(tile, at);
         }
         __syncwarp();
     }
-    __device__ __forceinline__ void send_end(const Tile& end) {
-        send(end, {0, 0, 0, 0}, 0);
-    }
+    __device__ __forceinline__ void send_end(const Tile& end) { send(end, {0, 0, 0, 0}, 0); }
 
   private:
     static constexpr int tokens = tile_tokens_of(Type);
 
-    __device__ __forceinline__ void fill(int boxes, BoxCorner at) {
+    __device__ __forceinline__ void send_whole(const Tile& tile, BoxCorner at) {
+        const int boxes = tile.flags.boxes();
+        if (lane_ == 0) {
+            wait_empty();
+            ring_.tiles[place_.slot] = tile;
+            arrive_with(boxes * slots_of_tile_);
+            std::byte* to = ring_.slots + place_.slot * slots_of_tile_ * slot_bytes_of(Type);
+#pragma unroll 1
+            for (int s = 0; boxes > 0 && s < slots_of_tile_; ++s) {
+                copy(to, boxes, at);
+                to += slot_bytes_of(Type);
+                at.element += slot_dims_of(Type);
+            }
+        }
+        place_.advance(stages_);
+    }
+    __device__ __forceinline__ void send_slots(const Tile& tile, BoxCorner at) {
+        const int boxes = tile.flags.boxes();
+        const int slots = boxes == 0 ? 1 : slots_of_tile_;
+#pragma unroll 1
+        for (int s = 0; s < slots; ++s) {
+            if (lane_ == 0) {
+                wait_empty();
+                if (s == 0) ring_.tiles[place_.slot] = tile;
+                arrive_with(boxes);
+                if (boxes > 0) copy(ring_.slots + place_.slot * slot_bytes_of(Type), boxes, at);
+            }
+            at.element += slot_dims_of(Type);
+            place_.advance(stages_);
+        }
+    }
+
+    // The first pass over the ring finds every stage empty.
+    __device__ __forceinline__ void wait_empty() {
+        wait(&ring_.empty[place_.slot], place_.phase ^ 1U);
+    }
+    /// Arrives at the stage's barrier, and announces so many boxes.
+    __device__ __forceinline__ void arrive_with(int boxes) {
         Barrier* full = &ring_.full[place_.slot];
-        std::byte* to = ring_.slots + place_.slot * slot_bytes_of(Type);
         if (boxes == 0) return arrive(full);
         arrive_expecting(full, static_cast<std::uint32_t>(boxes * box_bytes));
+    }
+    /// One slot's boxes, of which there are some.
+    __device__ __forceinline__ void copy(std::byte* to, int boxes, BoxCorner at) {
+        Barrier* full = &ring_.full[place_.slot];
         if (boxes == tokens / box_tokens) return copy_box(to, &arguments_.tile, at, full);
 #pragma unroll 1
         for (int b = 0; b < boxes; ++b, at.token += box_tokens) {
@@ -85,6 +115,7 @@ class CopyEngine {
     DocumentRing& ring_;
     const TiledArguments& arguments_;
     const int slots_of_tile_;
+    const int stages_;
     const int lane_ = static_cast<int>(threadIdx.x % 32);
     RingPlace place_;
 };
@@ -204,16 +235,22 @@ class DocumentProducer {
                 tile.keep[b] = b < tokens / box_tokens ? kept(work, base + b * box_tokens) : 0;
                 if (tile.keep[b] != 0) boxes = b + 1;
             }
-            tile.flags.bits = boxes | first | last;
+            tile.flags.bits = boxes | first | last | (kept_whole(tile, boxes) ? TileFlags::whole_bit : 0);
             if (opened && last == 0 && whole(tile)) tile.flags.bits = TileFlags::usual;
             opened = opened || boxes > 0;
-            if (tile.flags.bits != 0) carrier_.send(tile, work.place, work.end - base);
+            if (boxes != 0 || first != 0 || last != 0) carrier_.send(tile, work.place, work.end - base);
             if (last != 0) return;
         }
     }
 
     __device__ __forceinline__ static bool whole(const Tile& tile) {
         return (tile.keep[0] & tile.keep[1] & tile.keep[2] & tile.keep[3]) == all_lanes;
+    }
+    __device__ __forceinline__ static bool kept_whole(const Tile& tile, int boxes) {
+        bool whole = true;
+#pragma unroll
+        for (int b = 0; b < boxes_of_tile; ++b) whole = whole && (b >= boxes || tile.keep[b] == all_lanes);
+        return whole;
     }
 
     /// Which of the 32 tokens from `token` on are kept.
@@ -244,14 +281,16 @@ class DocumentProducer {
     const int lane_ = static_cast<int>(threadIdx.x % 32);
 };
 
-/// What the producing warps of ring `number` of `rings` do: more than one where they load.
-template <TokenType Type = TokenType::f16, int MovesAtOnce = 2>
+/// What the producing warps of ring `number` of `rings` do: more than one where they load. WholeTiles: a stage of the
+/// ring has all slots of a tile.
+template <TokenType Type = TokenType::f16, bool WholeTiles = false, int PiecesOfLane = 4>
 __device__ __forceinline__ void fill_ring(DocumentRing& ring, const TiledArguments& arguments, int number, int rings,
                                           const Team& team) {
     if (arguments.call.d_by_loads) {
-        DocumentProducer<Type, DocumentLoads<Type, MovesAtOnce>>(ring, arguments, number, rings, team).run();
+        using Loads = DocumentLoads<Type, WholeTiles, PiecesOfLane>;
+        DocumentProducer<Type, Loads>(ring, arguments, number, rings, team).run();
     } else {
-        DocumentProducer<Type, CopyEngine<Type>>(ring, arguments, number, rings, team).run();
+        DocumentProducer<Type, CopyEngine<Type, WholeTiles>>(ring, arguments, number, rings, team).run();
     }
 }
 

@@ -4,6 +4,7 @@
 //   tile    up to 128 consecutive tokens of one document, in ceil(d / 64) consecutive slots
 //   full    barrier of a slot: the producer's arrival, and the bytes of its boxes where the copy engine brings them
 //   empty   barrier of a slot: one arrival of every warp that reads it
+//   stage   a slot; where the ring is used by whole tiles, the slots of a tile, with one barrier of either kind
 //
 // Tiles start at the document's first token (of the part), and only the boxes of 32 tokens that hold kept ones are
 // loaded. What a tile holds is said in its first slot: tiles without kept tokens are left out, unless they begin or end
@@ -33,13 +34,15 @@ inline constexpr int most_stages = 12;
 /// What a slot's tile is, packed: readers look at it once.
 struct TileFlags {
     std::int32_t bits = 0;
-    static constexpr std::int32_t first_bit = 8, last_bit = 16, stop_bit = 32, inner_bit = 64;
+    static constexpr std::int32_t first_bit = 8, last_bit = 16, stop_bit = 32, inner_bit = 64, whole_bit = 128;
     /// Of a tile in whose bits nothing else is set: 128 kept tokens, with others before them and behind.
     static constexpr std::int32_t usual = inner_bit | 4;
     /// Boxes that are loaded: 0 to 4.
     [[nodiscard]] __device__ __forceinline__ int boxes() const { return bits & 7; }
     [[nodiscard]] __device__ __forceinline__ bool first() const { return (bits & first_bit) != 0; }
     [[nodiscard]] __device__ __forceinline__ bool last() const { return (bits & last_bit) != 0; }
+    /// All tokens of the boxes that are loaded are kept.
+    [[nodiscard]] __device__ __forceinline__ bool whole() const { return (bits & whole_bit) != 0; }
     /// No more units.
     [[nodiscard]] __device__ __forceinline__ bool stop() const { return (bits & stop_bit) != 0; }
 };
@@ -83,6 +86,8 @@ struct DocumentRing {
     Barrier full[most_stages];
     Barrier empty[most_stages];
     Tile tiles[most_stages];
+    /// Where readers move a slot's rows: how many there are, times 16, and in which byte of its piece the first starts.
+    std::int32_t rows[most_stages];
 };
 
 /// A place in the ring, and how often it was passed.
@@ -103,6 +108,9 @@ struct Team {
     int members = 1;
 };
 
+/// Of a warp at a slot's barrier where its lanes' copies arrive by themselves, besides the warp.
+inline constexpr int arrivals_of_copies = 33;
+
 /// How many fill a ring where so many could.
 __device__ __forceinline__ int filling_warps(const Arguments& call, int most) {
     return call.d_by_loads ? most : 1;
@@ -121,8 +129,12 @@ __device__ __forceinline__ void init_ring(DocumentRing& ring, std::byte* slots, 
 template <TokenType Type>
 class DocumentReaderOf {
   public:
-    __device__ __forceinline__ DocumentReaderOf(DocumentRing& ring, int stages)
-        : ring_(ring), slots_(shared_address(ring.slots)), stages_(stages) {}
+    /// `slots`: of a stage, more than one where stages hold whole tiles: then "slot" below is a stage.
+    __device__ __forceinline__ DocumentReaderOf(DocumentRing& ring, int stages, int slots = 1)
+        : ring_(ring),
+          slots_(shared_address(ring.slots)),
+          stages_(slots == 1 ? stages : stages / slots),
+          stage_bytes_(slots * slot_bytes_of(Type)) {}
 
     /// Waits for the next tile's first slot.
     __device__ __forceinline__ const Tile& next() {
@@ -144,7 +156,7 @@ class DocumentReaderOf {
     }
     /// Of the slot, in shared memory.
     [[nodiscard]] __device__ __forceinline__ std::uint32_t address() const {
-        return slots_ + static_cast<std::uint32_t>(place_.slot * slot_bytes_of(Type));
+        return slots_ + static_cast<std::uint32_t>(place_.slot * stage_bytes_);
     }
     /// Where a slot has the first piece of 16 bytes of a token, as an address of shared memory: piece p is at that ^ 16
     /// p. No bank conflicts where lanes read tokens in order.
@@ -162,15 +174,6 @@ class DocumentReaderOf {
         release(place_.slot);
         advance();
     }
-    /// This warp has read `count` slots from this one on.
-    __device__ __forceinline__ void release_all(int slot, int count) {
-        __syncwarp();
-#pragma unroll 1
-        for (int s = 0; s < count; ++s) {
-            if (threadIdx.x % 32 == 0) arrive(&ring_.empty[slot]);
-            slot = slot + 1 == stages_ ? 0 : slot + 1;
-        }
-    }
     /// This warp has read the slot.
     __device__ __forceinline__ void release(int slot) {
         __syncwarp();
@@ -181,6 +184,7 @@ class DocumentReaderOf {
     DocumentRing& ring_;
     std::uint32_t slots_;
     int stages_;
+    int stage_bytes_;
     RingPlace place_;
 };
 

@@ -19,6 +19,7 @@
 #include "cuda/kernels/query_tile.cuh"
 #include "cuda/kernels/roles.cuh"
 #include "cuda/kernels/scores.cuh"
+#include "cuda/kernels/shifted_rows.cuh"
 #include "cuda/kernels/token_norms.cuh"
 #include "cuda/prim/wgmma.cuh"
 
@@ -27,6 +28,10 @@ namespace rowmax::cuda {
 /// With more columns registers are short, and the kernel for many rows takes the call.
 template <TokenType Type, int Columns>
 inline constexpr bool normalizes = Type != TokenType::tf32&& Columns <= 64;
+
+/// Whether readers move rows that were loaded to where they belong, or, for want of registers, the loading warps.
+template <int Columns, bool Indexed>
+inline constexpr bool readers_move = Columns < 128 || !Indexed;
 
 template <int Columns, bool Indexed>
 struct FewRowsControl {
@@ -76,6 +81,9 @@ class FewRowsReader {
   private:
     static constexpr int columns_of_thread = Columns / 4;
     static constexpr int passes = (Columns + 31) / 32;
+    /// At once by a lane, of rows that were loaded: as many as there are registers for.
+    static constexpr int pieces_moved =
+        Columns <= 32 ? 4 : (Columns <= 64 ? 4 : 2) / (Indexed && Columns == 64 ? 2 : 1);
 
     // All warpgroups' readers, once.
     __device__ __forceinline__ void load_shared_queries() {
@@ -140,6 +148,7 @@ class FewRowsReader {
         float sums[Halves][Columns / 2];
         PassingNorm<Type> norm;
         const int slots = slots_of_token<Type>(call_.params.dim);
+        put_right();
         multiply_slot<false>(sums, 0);
         if (normalized()) add_squares<2>(norm, reader_, reader_.slot(), token_of_lane());
 #pragma unroll 1
@@ -147,6 +156,7 @@ class FewRowsReader {
             const int before = reader_.slot();
             reader_.advance();
             reader_.wait_full();
+            put_right();
             multiply_slot<true>(sums, s);
             if (normalized()) add_squares<2>(norm, reader_, reader_.slot(), token_of_lane());
             wait_multiply_groups<1>();
@@ -157,6 +167,28 @@ class FewRowsReader {
         if (normalized()) scale(sums, norm);
 #pragma unroll
         for (int h = 0; h < Halves; ++h) fold(sums[h], keep_[h], base_ + 64 * h + 16 * warp_ + lane_ / 4);
+    }
+
+    // A slot that was loaded: all warps move its rows to where they belong.
+    __device__ __forceinline__ void put_right() const {
+        if constexpr (readers_move<Columns, Indexed>) {
+            if (call_.d_by_loads) [[unlikely]]
+                move_rows();
+        }
+    }
+    __device__ __forceinline__ void move_rows() const {
+        using Rows = ShiftedRows<Type, pieces_moved>;
+        const int slot = reader_.slot();
+        const int rows = control_.rings[group_].rows[slot];
+        const std::uint32_t ninths = ninths_of_ring<Type>(Control::groups, group_, call_.stages) +
+                                     static_cast<std::uint32_t>(slot * ninths_bytes_of(Type));
+#pragma unroll 1
+        for (int first = Rows::at_once * warp_; call_.d_shifted && first < rows / 16; first += 4 * Rows::at_once) {
+            Rows::move(reader_.address(), ninths, first, static_cast<unsigned>(rows),
+                       static_cast<unsigned>(call_.params.d.row_stride));
+        }
+        fence_async_proxy();
+        sync_threads(1 + group_, 128);
     }
 
     // Of the 32 tokens whose products a warp holds, 16 in each half of the tile, every lane finds the norm of one,
@@ -302,11 +334,13 @@ __global__ void __launch_bounds__(tiled_threads(FewRowsControl<Columns, Indexed>
     const int query_bytes = slots_of_token<Type>(call.params.dim) * Columns * row_bytes;
     auto& control = *reinterpret_cast<Control*>(queries + (call.own_queries ? Control::groups : 1) * query_bytes);
     warm_up(arguments, control.warmth);
-    const int loaders = filling_warps(call, 4 / Control::groups);
+    constexpr int most_loaders = 4 / Control::groups;
+    const int loaders = filling_warps(call, most_loaders);
+    const int arrivals = loaders * (call.d_by_loads && readers_move<Columns, Indexed> ? arrivals_of_copies : 1);
     if (threadIdx.x % 32 == 0) {
 #pragma unroll
         for (int g = 0; g < Control::groups; ++g) {
-            init_ring(control.rings[g], slots + g * call.stages * slot_bytes, 4, loaders);
+            init_ring(control.rings[g], slots + g * call.stages * slot_bytes, 4, arrivals);
         }
         fence_barrier_init();
     }
@@ -321,10 +355,10 @@ __global__ void __launch_bounds__(tiled_threads(FewRowsControl<Columns, Indexed>
     } else {
         release_registers<Share::others>();
         const int ring = warp - 4 * Control::groups;
-        const Team team{ring / Control::groups, loaders};
+        const Team team{ring / Control::groups, most_loaders};
         if (team.member < loaders) {
-            fill_ring<Type>(control.rings[ring % Control::groups], arguments, ring % Control::groups, Control::groups,
-                            team);
+            fill_ring<Type, false, readers_move<Columns, Indexed> ? 0 : 4>(
+                control.rings[ring % Control::groups], arguments, ring % Control::groups, Control::groups, team);
         }
     }
 }

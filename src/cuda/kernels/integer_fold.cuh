@@ -13,6 +13,25 @@ __device__ __forceinline__ float largest_nan() {
     return __int_as_float(0x7fffffff);
 }
 
+/// Maxima of two rows in each of the four lanes that share them, as the fold leaves them: of the first in even lanes,
+/// of the second in the others. Tokens are those of Maximum, all or none of a row's lanes have one.
+__device__ __forceinline__ Maximum<false> join_lanes(const Maximum<false> (&best)[2]) {
+    const bool first = threadIdx.x % 2 == 0;
+    Maximum<false> mine = choose(first, best[0], best[1]);
+    join(mine, exchange(choose(first, best[1], best[0]), 1));
+    join(mine, exchange(mine, 2));
+    return mine;
+}
+/// A maximum and its token travel as one number.
+__device__ __forceinline__ Maximum<true> join_lanes(const Maximum<true> (&best)[2]) {
+    const auto larger = [](std::int64_t a, std::int64_t b) { return a > b ? a : b; };
+    const bool first = threadIdx.x % 2 == 0;
+    const std::int64_t other = exchange(rank(choose(first, best[1], best[0])), 1);
+    std::int64_t mine = larger(rank(choose(first, best[0], best[1])), other);
+    mine = larger(mine, exchange(mine, 2));
+    return {__int_as_float(flip(static_cast<int>(mine >> 32))), ~static_cast<std::int32_t>(mine)};
+}
+
 /// Folds a tile of Columns tokens into the maxima of two rows: see Fold, which does the same by floats. Where a row has
 /// nothing above zero so far, the tile is folded once more, by numbers that are in order below zero too: rows that do
 /// not count should start with NaN, so that they never are the reason.
@@ -75,15 +94,6 @@ class IntegerFold {
             return place;
         }
     };
-
-    /// Bits that compare as the float does, from such bits or to them: its own inverse.
-    __device__ __forceinline__ static int flip(int bits) {
-        return bits ^ (bits >> 31 & 0x7fffffff);
-    }
-    /// The same, with -0 as +0.
-    __device__ __forceinline__ static int in_order(float x) {
-        return flip(__float_as_int(x + 0.0F));
-    }
 
     __device__ __forceinline__ void hide_box(int box, std::uint32_t keep) {
 #pragma unroll

@@ -35,11 +35,18 @@ struct ManyRowsControl {
     OctSums<many_rows_block> sums;
 };
 
+/// Whole tiles fit the ring, and twice, however many dimensions there are: slots are waited for and released together.
+template <TokenType Type>
+inline constexpr bool holds_whole_tiles = bytes_of(Type) == 2;
+
 template <TokenType Type, bool Indexed>
 class ManyRowsReader {
   public:
     __device__ __forceinline__ ManyRowsReader(ManyRowsControl& control, std::byte* queries, const Arguments& call)
-        : queries_(queries), call_(call), reader_(control.ring, call.stages), out_(control.sums) {}
+        : queries_(queries),
+          call_(call),
+          reader_(control.ring, call.stages, slots_of_stage(call)),
+          out_(control.sums) {}
 
     // While a tile is multiplied, the next one is waited for: only what depends on the products lies between two of a
     // warpgroup's multiplications. Most tiles of long documents are of one kind, found by one comparison: each branch
@@ -57,7 +64,7 @@ class ManyRowsReader {
 
     __device__ __forceinline__ void take_tile(const TileFlags now) {
         if (now.bits == usual_) {
-            take_columns<128, true>();
+            take_columns<128, true>(now);
         } else {
             if (now.first()) begin_unit(reader_.tile().unit);
             take_any(now);
@@ -73,13 +80,13 @@ class ManyRowsReader {
         } else if (group_ >= at_work_) {
             leave_tile();
         } else if (now.boxes() == 4) {
-            take_columns<128, false>();
+            take_columns<128, false>(now);
         } else if (now.boxes() == 3) {
-            take_columns<96, false>();
+            take_columns<96, false>(now);
         } else if (now.boxes() == 2) {
-            take_columns<64, false>();
+            take_columns<64, false>(now);
         } else {
-            take_columns<32, false>();
+            take_columns<32, false>(now);
         }
     }
 
@@ -87,7 +94,8 @@ class ManyRowsReader {
         const bool reload = new_queries(call_.params, unit_, unit);
         unit_ = unit;
         seen_ = false;
-        if (reload) load_queries();
+        if (reload) [[unlikely]]
+            load_queries();
         const std::uint32_t kept = kept_rows();
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
@@ -132,7 +140,7 @@ class ManyRowsReader {
     __device__ __forceinline__ void leave_tile() {
         reader_.leave();
 #pragma unroll 1
-        for (int s = 1; s < slots_of_tile_; ++s) {
+        for (int s = 1; !holds_tiles && s < slots_of_tile_; ++s) {
             reader_.wait_full();
             reader_.leave();
         }
@@ -141,21 +149,21 @@ class ManyRowsReader {
 
     // Usual: see TileFlags.
     template <int Columns, bool Usual>
-    __device__ __forceinline__ void take_columns() {
+    __device__ __forceinline__ void take_columns(const TileFlags now) {
         Products<Columns> products[1];
-        const int first = reader_.slot();
-        if constexpr (holds_tiles) wait_for_rest();
         take_turn();
         multiply_slot<false>(products[0], 0);
         TileTokens tokens;
         read_tokens<Usual>(tokens);
 #pragma unroll 1
         for (int s = 1; s < slots_of_tile_; ++s) {
-            const int before = reader_.slot();
-            reader_.advance();
-            if constexpr (!holds_tiles) reader_.wait_full();
-            multiply_slot<true>(products[0], s);
-            if constexpr (!holds_tiles) {
+            if constexpr (holds_tiles) {
+                multiply_slot<true>(products[0], s);
+            } else {
+                const int before = reader_.slot();
+                reader_.advance();
+                reader_.wait_full();
+                multiply_slot<true>(products[0], s);
                 wait_multiply_groups<1>();
                 reader_.release(before);
             }
@@ -166,22 +174,8 @@ class ManyRowsReader {
         look_ahead();
         wait_multiply_groups<0>();
         sum_is_complete(products[0].value);
-        if constexpr (holds_tiles) {
-            reader_.release_all(first, slots_of_tile_);
-        } else {
-            reader_.release(last);
-        }
-        fold<Usual>(products[0], tokens);
-    }
-
-    // Slots behind the tile's first, before the turn is taken.
-    __device__ __forceinline__ void wait_for_rest() {
-        DocumentReader ahead = reader_;
-#pragma unroll 1
-        for (int s = 1; s < slots_of_tile_; ++s) {
-            ahead.advance();
-            ahead.wait_full();
-        }
+        reader_.release(last);
+        fold<Usual>(products[0], tokens, now);
     }
 
     // Before the slot that says so is released.
@@ -196,7 +190,7 @@ class ManyRowsReader {
 
     template <bool Add, int Columns>
     __device__ __forceinline__ void multiply_slot(Products<Columns>& products, int s) {
-        const std::uint64_t tokens = operand(reader_.address());
+        const std::uint64_t tokens = operand(reader_.address() + (holds_tiles ? s * slot_bytes : 0));
         const std::uint64_t rows =
             operand(shared_address(queries_) + (s * call_.plan.rows + rows_of_warpgroup * group_) * row_bytes);
         multiply_fence();
@@ -208,43 +202,46 @@ class ManyRowsReader {
     }
 
     template <bool Usual, int Columns>
-    __device__ __forceinline__ void fold(Products<Columns>& products, const TileTokens& tokens) {
+    __device__ __forceinline__ void fold(Products<Columns>& products, const TileTokens& tokens, TileFlags now) {
         IntegerFold<Indexed, Columns> fold(best_, products);
         const int shift = 2 * (lane_ % 4);
         if constexpr (!Usual) {
             if constexpr (Indexed) {
                 if (!seen_) best_[0].token = best_[1].token = first_kept(tokens.keep, tokens.base);
             }
-            std::uint32_t keep[boxes_of_tile];
-            std::uint32_t full = 0;
-#pragma unroll
-            for (int b = 0; b < boxes_of_tile; ++b) {
-                keep[b] = tokens.keep[b] >> shift;
-                if (tokens.keep[b] == all_lanes) full |= 1U << b;
-            }
-            fold.hide(keep, full);
+            if (!now.whole()) hide(fold, tokens, shift);
         }
         fold.tile(Indexed ? tokens.base + shift : 0);
+    }
+
+    template <int Columns>
+    __device__ __forceinline__ static void hide(IntegerFold<Indexed, Columns>& fold, const TileTokens& tokens,
+                                                int shift) {
+        std::uint32_t keep[boxes_of_tile];
+        std::uint32_t full = 0;
+#pragma unroll
+        for (int b = 0; b < boxes_of_tile; ++b) {
+            keep[b] = tokens.keep[b] >> shift;
+            if (tokens.keep[b] == all_lanes) full |= 1U << b;
+        }
+        fold.hide(keep, full);
     }
 
     // Of the four lanes that share two rows, the first and the third go on with one, the others with the other.
     __device__ __forceinline__ void finish() {
         float oct = 0;
         if (group_ < at_work_) {
-#pragma unroll
-            for (int distance = 1; distance <= 2; distance *= 2) {
-#pragma unroll
-                for (int r = 0; r < 2; ++r) join(best_[r], exchange(best_[r], distance));
-            }
-            const Maximum<Indexed> best = choose(lane_ % 2 == 0, best_[0], best_[1]);
+            const Maximum<Indexed> best = join_lanes(best_);
             if (rows_wanted<Indexed>(call_) && lane_ % 4 < 2) write_row(call_, unit_, place_, best, 1.0F, seen_);
             oct = sum_of_oct<4>(place_.adds(best.value, seen_));
         }
         out_.send(unit_, rows_of_warpgroup / rows_of_oct * group_ + 2 * warp_, oct);
     }
 
-    // Whole tiles fit the ring, however many dimensions there are: slots can be waited for and released together.
-    static constexpr bool holds_tiles = bytes_of(Type) == 2;
+    static constexpr bool holds_tiles = holds_whole_tiles<Type>;
+    __device__ __forceinline__ static int slots_of_stage(const Arguments& call) {
+        return holds_tiles ? slots_of_token<Type>(call.params.dim) : 1;
+    }
 
     std::byte* queries_;
     const Arguments& call_;
@@ -274,9 +271,12 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
     auto& control = *reinterpret_cast<ManyRowsControl*>(queries + slots_of_token<Type>(call.params.dim) *
                                                                       call.plan.rows * row_bytes);
     warm_up(arguments, control.warmth);
-    const int loaders = filling_warps(call, 3);
+    constexpr int most_loaders = 3;
+    const int loaders = filling_warps(call, most_loaders);
     if (lane_anew() == 0) {
-        init_ring(control.ring, slots, reading_warps, loaders);
+        // A loading warp arrives once for each slot.
+        const bool each = holds_whole_tiles<Type> && call.d_by_loads;
+        init_ring(control.ring, slots, reading_warps, each ? loaders * slots_of_token<Type>(call.params.dim) : loaders);
         if (threadIdx.x == 0) init_oct_sums(control.sums, reading_warps);
         fence_barrier_init();
     }
@@ -291,7 +291,8 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
         // The last two warps help.
         const bool helps = warp > reading_warps + 1;
         if (warp == reading_warps || (helps && loaders > 1)) {
-            fill_ring<Type, 1>(control.ring, arguments, 0, 1, {helps ? warp - reading_warps - 1 : 0, loaders});
+            fill_ring<Type, holds_whole_tiles<Type>, 2>(control.ring, arguments, 0, 1,
+                                                        {helps ? warp - reading_warps - 1 : 0, most_loaders});
         }
         if (warp == reading_warps + 1) write_scores_of_octs(control.sums, call);
     }

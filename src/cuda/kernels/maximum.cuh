@@ -29,17 +29,24 @@ __device__ __forceinline__ void join(Maximum<false>& into, const Maximum<false>&
     into.value = max_or_nan(into.value, other.value);
 }
 
-__device__ __forceinline__ bool precedes(const Maximum<true>& a, const Maximum<true>& b) {
-    if (a.token < 0 || b.token < 0) return a.token >= 0;
-    const bool a_nan = a.value != a.value;
-    const bool b_nan = b.value != b.value;
-    if (a_nan != b_nan) return a_nan;
-    if (!a_nan && a.value != b.value) return a.value > b.value;
-    return a.token < b.token;
+/// Bits that compare as the float does, from such bits or to them: its own inverse.
+__device__ __forceinline__ int flip(int bits) {
+    return bits ^ (bits >> 31 & 0x7fffffff);
+}
+/// The same, with -0 as +0; NaN is the largest.
+__device__ __forceinline__ int in_order(float x) {
+    return flip(__float_as_int(x + 0.0F));
+}
+/// A number for each maximum, the largest for the one that wins: no branches, which would take longer than what they
+/// jump over. Where no token was kept the maximum is minus infinity, and behind all others.
+__device__ __forceinline__ std::int64_t rank(const Maximum<true>& of) {
+    return static_cast<std::int64_t>(in_order(of.value)) << 32 | static_cast<std::uint32_t>(~of.token);
 }
 
 __device__ __forceinline__ void join(Maximum<true>& into, const Maximum<true>& other) {
-    if (precedes(other, into)) into = other;
+    const bool wins = rank(other) > rank(into);
+    into.value = wins ? other.value : into.value;
+    into.token = wins ? other.token : into.token;
 }
 
 __device__ __forceinline__ Maximum<false> exchange(const Maximum<false>& mine, int distance) {

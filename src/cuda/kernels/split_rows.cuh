@@ -307,8 +307,9 @@ __global__ void __launch_bounds__(tiled_threads(SplitRowsControl<Columns, Indexe
     const int query_bytes = float_parts * part_tiles(call.params.dim) * Columns * row_bytes;
     auto& control = *reinterpret_cast<Control*>(queries + (call.own_queries ? Control::groups : 1) * query_bytes);
     warm_up(arguments, control.warmth);
-    const int loaders = filling_warps(call, 4 / Control::groups);
-    if (threadIdx.x % 32 == 0) {
+    constexpr int most_loaders = 4 / Control::groups;
+    const int loaders = filling_warps(call, most_loaders);
+    if (lane_anew() == 0) {
 #pragma unroll
         for (int g = 0; g < Control::groups; ++g) {
             init_ring(control.rings[g], slots + g * call.stages * slot_bytes_of(type), 4, loaders);
@@ -326,7 +327,7 @@ __global__ void __launch_bounds__(tiled_threads(SplitRowsControl<Columns, Indexe
     } else {
         release_registers<Share::others>();
         const int ring = warp - 4 * Control::groups;
-        const Team team{ring / Control::groups, loaders};
+        const Team team{ring / Control::groups, most_loaders};
         if (team.member < loaders) {
             fill_ring<type>(control.rings[ring % Control::groups], arguments, ring % Control::groups, Control::groups,
                             team);
