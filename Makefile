@@ -25,7 +25,7 @@ test:  ## build everything, run every test; TORCH=0 leaves out torch and the tes
 	cmake --preset release
 	cmake --build --preset release -j $(JOBS)
 	ROWMAX_PYTHON=$(CURDIR)/.venv/bin/python ctest --preset release -j $(JOBS)
-	.venv/bin/python -m pip install --quiet --no-build-isolation --no-deps .
+	.venv/bin/python -m pip install --quiet --no-build-isolation --no-deps -C cmake.define.ROWMAX_WERROR=ON .
 	.venv/bin/python -m pytest tests
 
 bench:  ## measure, beside the machine's peak and rivals on the same data; one table

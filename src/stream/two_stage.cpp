@@ -186,6 +186,7 @@ void TwoStageSearch::scan_corpus(std::size_t corpus, const TokenSet& queries, co
 
 void TwoStageSearch::rescore(std::int64_t query, const std::vector<core::Hit>& found, core::TopK& best) const {
     std::vector<std::int64_t> numbers;
+    numbers.reserve(found.size());
     for (const core::Hit& hit : found) numbers.push_back(hit.document);
     std::sort(numbers.begin(), numbers.end());
     const io::TokenBlock block = queries_.block(query, query + 1);

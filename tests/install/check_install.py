@@ -22,11 +22,12 @@ def run(*command, **options):
 
 
 def install(args, prefix):
-    build = args.work / "build"
+    build = args.build
     run(
         "cmake", "-S", args.source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
         f"-DBUILD_SHARED_LIBS={'ON' if args.kind == 'shared' else 'OFF'}",
         f"-DROWMAX_BUILD_CLI={'ON' if args.kind == 'shared' else 'OFF'}",
+        f"-DROWMAX_WERROR={'ON' if args.werror else 'OFF'}",
         f"-DCMAKE_C_COMPILER={args.cc}", f"-DCMAKE_CXX_COMPILER={args.cxx}",
         f"-DCMAKE_CXX_COMPILER_LAUNCHER={args.launcher}",
     )
@@ -87,7 +88,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=["shared", "static"])
     parser.add_argument("--source", type=pathlib.Path, required=True)
-    parser.add_argument("--work", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="folder for the library's build")
+    parser.add_argument("--work", type=pathlib.Path, required=True, help="folder for what is installed and made with it")
+    parser.add_argument("--werror", action="store_true", help="warnings are errors")
     parser.add_argument("--launcher", default="")
     parser.add_argument("--cc", required=True)
     parser.add_argument("--cxx", required=True)
