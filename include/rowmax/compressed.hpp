@@ -3,6 +3,7 @@
 
 #include "rowmax/error.hpp"
 #include "rowmax/export.hpp"
+#include "rowmax/maxsim.hpp"
 #include "rowmax/tensor.hpp"
 
 namespace rowmax {
@@ -30,8 +31,8 @@ ROWMAX_API void quantize_fp8(const TensorView& tokens, bool per_tensor, const Te
 
 /// One bit a dimension, set where the value is above 0: tokens [..., d] of a floating point type -> bits uint8
 /// [..., ceil(d / 8)], the first dimension in the lowest bit of the first byte or (`big`) in the highest. Unused bits
-/// are 0.
-ROWMAX_API void sign_bits(const TensorView& tokens, bool big, const TensorView& bits, int threads = 0);
+/// are 0. Of the options, threads and the device mean something here.
+ROWMAX_API void sign_bits(const TensorView& tokens, bool big, const TensorView& bits, const Options& options = {});
 
 /// How numbers of a few bits are packed into a byte.
 enum class BitOrder {
@@ -46,17 +47,10 @@ ROWMAX_API void unpack_residual(const TensorView& bytes, int nbits, BitOrder ord
 /// then normalised. Tables are float32, float16 or bfloat16.
 struct ResidualTables {
     TensorView centroids = {};       ///< [C, d]; absent: zeros, and no codes are read
-    TensorView bucket_weights = {};  ///< [2^nbits]
+    TensorView bucket_weights = {};  ///< [2^nbits]; absent, with nbits 1: -1 and 1
     int nbits = 2;                   ///< 1, 2, 4 or 8
     BitOrder bit_order = BitOrder::colbert;
     bool normalize = true;  ///< divide by the L2 norm; zeros stay zeros
 };
-
-/// Centroid scores [C, Lq] (float32, float16, bfloat16), codes [B, Ld] and doc_lengths [B] (int32 or int64) -> scores
-/// [B] float32: the sum over query tokens of the largest score among a document's codes; 0 where it has none. With
-/// `validate` codes outside the table and lengths beyond Ld are an Error, else they are clamped.
-ROWMAX_API void plaid_approx_score(const TensorView& centroid_scores, const TensorView& codes,
-                                   const TensorView& doc_lengths, const TensorView& scores, bool validate = true,
-                                   int threads = 0);
 
 }  // namespace rowmax

@@ -43,12 +43,25 @@ ROWMAX_API InvertedLists plaid_invert(std::span<const PlaidPart> parts, std::int
 /// The `nprobe` best centroids of every query token: centroid_scores [C, Lq] (float32, float16, bfloat16) -> cells
 /// [Lq, min(nprobe, C)] int64, best first. Equal scores: the lowest centroid; NaN first.
 ROWMAX_API void plaid_probe(const TensorView& centroid_scores, std::int64_t nprobe, const TensorView& cells,
-                            int threads = 0);
+                            const Options& options = {});
 
 /// The documents in the lists of some cells (centroids: int32 or int64, any shape, repeats allowed), ascending, each
 /// once. With `validate` a cell, a length or a document that is none is an Error; else it is passed over.
 ROWMAX_API std::vector<std::int64_t> plaid_candidates(const TensorView& cells, const InvertedFile& lists,
                                                       std::int64_t num_documents, bool validate = true);
+
+/// The same on a CUDA device, where nothing is waited for: the documents go to the beginning of found [num_documents]
+/// int64, how many they are to count [1] int64.
+ROWMAX_API void plaid_candidates(const TensorView& cells, const InvertedFile& lists, const TensorView& found,
+                                 const TensorView& count, const Options& options);
+
+/// Centroid scores [C, Lq] (float32, float16, bfloat16), codes [B, Ld] and doc_lengths [B] (int32 or int64) -> scores
+/// [B] float32: the sum over query tokens of the largest score among a document's codes; 0 where it has none. Codes
+/// outside the table and lengths beyond Ld are an Error where contents are validated, else they are clamped. Of the
+/// options, `normalize`, `precision` and `kernel` mean nothing here.
+ROWMAX_API void plaid_approx_score(const TensorView& centroid_scores, const TensorView& codes,
+                                   const TensorView& doc_lengths, const TensorView& scores,
+                                   const Options& options = {});
 
 /// plaid_approx_score() of packed documents: codes [T], cu_seqlens [N + 1] and the numbers of the documents to score,
 /// [B] int32 or int64 (absent: all) -> scores [B]. Centroids whose scores are below `threshold` for all query tokens
@@ -57,7 +70,7 @@ ROWMAX_API void plaid_approx_score_packed(const TensorView& centroid_scores, con
                                           const TensorView& cu_seqlens, const TensorView& documents,
                                           const TensorView& scores,
                                           float threshold = -std::numeric_limits<float>::infinity(),
-                                          bool validate = true, int threads = 0);
+                                          const Options& options = {});
 
 /// An index in memory, or mapped.
 struct PlaidIndexView {

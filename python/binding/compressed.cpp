@@ -4,6 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include "arrays.hpp"
+#include "call_place.hpp"
 
 namespace rowmax::python {
 
@@ -39,12 +40,16 @@ void fill_fp8(nb::handle tokens, bool per_tensor, int threads, bool bits_are_bfl
 }
 
 void fill_bits(nb::handle tokens, bool big, int threads, bool bits_are_bfloat16, nb::handle bits) {
+    CallPlace place;
     Array in;
     Array out;
-    in.read({tokens, "X", Role::tokens, bits_are_bfloat16});
-    out.read({bits, "out", Role::result});
+    place.read(in, {tokens, "X", Role::tokens, bits_are_bfloat16});
+    place.read(out, {bits, "out", Role::result});
+    Options options;
+    options.threads = threads;
+    options.device = place.device();
     const nb::gil_scoped_release unlocked;
-    sign_bits(in.view, big, out.view, threads);
+    sign_bits(in.view, big, out.view, options);
 }
 
 void fill_unpacked(nb::handle bytes, int nbits, bool little, nb::handle values) {
@@ -56,18 +61,6 @@ void fill_unpacked(nb::handle bytes, int nbits, bool little, nb::handle values) 
     unpack_residual(in.view, nbits, little ? BitOrder::little : BitOrder::colbert, out.view);
 }
 
-void fill_plaid(nb::handle centroid_scores, nb::handle codes, nb::handle doc_lengths, nb::handle scores, bool validate,
-                int threads, bool bits_are_bfloat16) {
-    Array in[3];
-    Array out;
-    in[0].read({centroid_scores, "centroid_scores", Role::tokens, bits_are_bfloat16});
-    in[1].read({codes, "codes", Role::integers});
-    in[2].read({doc_lengths, "doc_lengths", Role::integers});
-    out.read({scores, "out", Role::result});
-    const nb::gil_scoped_release unlocked;
-    plaid_approx_score(in[0].view, in[1].view, in[2].view, out.view, validate, threads);
-}
-
 }  // namespace
 
 void define_compressed(nb::module_& m) {
@@ -75,7 +68,6 @@ void define_compressed(nb::module_& m) {
     m.def("quantize_fp8", &fill_fp8);
     m.def("sign_bits", &fill_bits);
     m.def("unpack_residual", &fill_unpacked);
-    m.def("plaid_approx_score", &fill_plaid);
 }
 
 }  // namespace rowmax::python

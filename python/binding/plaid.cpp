@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "call_place.hpp"
 #include "io/plaid_index.hpp"
 #include "io/plaid_writer.hpp"
 #include "io/token_source.hpp"
@@ -37,14 +39,24 @@ nb::object array_of(Numbers numbers) {
     return nb::cast(nb::ndarray<nb::numpy, std::int64_t>(data, 1, shape, owner));
 }
 
+Options options_of(CallPlace& place, std::optional<bool> validate, int threads) {
+    Options options;
+    options.validate = validate;
+    options.threads = threads;
+    options.device = place.device();
+    return options;
+}
+
 void fill_cells(nb::handle centroid_scores, std::int64_t nprobe, int threads, bool bits_are_bfloat16,
                 nb::handle cells) {
+    CallPlace place;
     Array in;
     Array out;
-    in.read({centroid_scores, "centroid_scores", Role::tokens, bits_are_bfloat16});
-    out.read({cells, "out", Role::result});
+    place.read(in, {centroid_scores, "centroid_scores", Role::tokens, bits_are_bfloat16});
+    place.read(out, {cells, "out", Role::result});
+    const Options options = options_of(place, std::nullopt, threads);
     const nb::gil_scoped_release unlocked;
-    plaid_probe(in.view, nprobe, out.view, threads);
+    plaid_probe(in.view, nprobe, out.view, options);
 }
 
 nb::object candidates_of(nb::handle cells, nb::handle ivf, nb::handle ivf_lengths, std::int64_t documents,
@@ -61,18 +73,51 @@ nb::object candidates_of(nb::handle cells, nb::handle ivf, nb::handle ivf_length
     return array_of(std::move(found));
 }
 
+/// The same on a GPU: to the beginning of `found`, and how many.
+void fill_candidates(nb::handle cells, nb::handle ivf, nb::handle ivf_lengths, std::optional<bool> validate,
+                     nb::handle found, nb::handle count) {
+    CallPlace place;
+    Array in[3];
+    Array out[2];
+    place.read(in[0], {cells, "cells", Role::integers});
+    place.read(in[1], {ivf, "ivf", Role::integers});
+    place.read(in[2], {ivf_lengths, "ivf_lengths", Role::integers});
+    place.read(out[0], {found, "found", Role::result});
+    place.read(out[1], {count, "count", Role::result});
+    const Options options = options_of(place, validate, 0);
+    const nb::gil_scoped_release unlocked;
+    plaid_candidates(in[0].view, {in[1].view, in[2].view}, out[0].view, out[1].view, options);
+}
+
+void fill_padded(nb::handle centroid_scores, nb::handle codes, nb::handle doc_lengths, nb::handle scores,
+                 std::optional<bool> validate, int threads, bool bits_are_bfloat16) {
+    CallPlace place;
+    Array in[3];
+    Array out;
+    place.read(in[0], {centroid_scores, "centroid_scores", Role::tokens, bits_are_bfloat16});
+    place.read(in[1], {codes, "codes", Role::integers});
+    place.read(in[2], {doc_lengths, "doc_lengths", Role::integers});
+    place.read(out, {scores, "out", Role::result});
+    const Options options = options_of(place, validate, threads);
+    const nb::gil_scoped_release unlocked;
+    plaid_approx_score(in[0].view, in[1].view, in[2].view, out.view, options);
+}
+
 void fill_packed(nb::handle centroid_scores, nb::handle codes, nb::handle cu_seqlens, nb::handle documents,
-                 double threshold, bool validate, int threads, bool bits_are_bfloat16, nb::handle scores) {
+                 double threshold, std::optional<bool> validate, int threads, bool bits_are_bfloat16,
+                 nb::handle scores) {
+    CallPlace place;
     Array in[4];
     Array out;
-    in[0].read({centroid_scores, "centroid_scores", Role::tokens, bits_are_bfloat16});
-    in[1].read({codes, "codes", Role::integers});
-    in[2].read({cu_seqlens, "cu_seqlens_d", Role::integers});
-    in[3].read({documents, "documents", Role::integers});
-    out.read({scores, "out", Role::result});
+    place.read(in[0], {centroid_scores, "centroid_scores", Role::tokens, bits_are_bfloat16});
+    place.read(in[1], {codes, "codes", Role::integers});
+    place.read(in[2], {cu_seqlens, "cu_seqlens_d", Role::integers});
+    place.read(in[3], {documents, "documents", Role::integers});
+    place.read(out, {scores, "out", Role::result});
+    const Options options = options_of(place, validate, threads);
     const nb::gil_scoped_release unlocked;
     plaid_approx_score_packed(in[0].view, in[1].view, in[2].view, in[3].view, out.view, static_cast<float>(threshold),
-                              validate, threads);
+                              options);
 }
 
 /// An index, and its lists once they are asked for.
@@ -186,8 +231,12 @@ void define_plaid(nb::module_& m) {
           nb::arg(), nb::arg(), nb::arg(), nb::arg());
     m.def("plaid_probe", &fill_cells);
     m.def("plaid_candidates", &candidates_of);
+    m.def("plaid_candidates_into", &fill_candidates, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),
+          nb::arg());
+    m.def("plaid_approx_score", &fill_padded, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),
+          nb::arg());
     m.def("plaid_approx_score_packed", &fill_packed, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(),
-          nb::arg(), nb::arg(), nb::arg(), nb::arg());
+          nb::arg().none(), nb::arg(), nb::arg(), nb::arg());
     nb::class_<Index>(m, "PlaidIndex")
         .def_static("open", &Index::open)
         .def("count", [](const Index& self) { return self.index().count(); })

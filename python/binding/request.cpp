@@ -182,9 +182,7 @@ void Request::read_extra(std::string_view name, nb::handle value) {
     } else if (name == "nbits") {
         tables_.nbits = static_cast<int>(std::clamp<std::int64_t>(integer(name, value), -1, 64));
     } else if (name == "signs") {
-        static constexpr float minus_and_plus[] = {-1, 1};
         tables_.nbits = 1;
-        tables_.bucket_weights = TensorView(minus_and_plus, DType::f32, {2});
     } else if (name == "sign_bits") {
         request_.q.sign_bits = request_.d.sign_bits = integer(name, value);
     } else if (name == "fp8") {

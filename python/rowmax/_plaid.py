@@ -27,8 +27,8 @@ def plaid_probe(
     """The `nprobe` best centroids of every query token, PLAID's first step.
 
     centroid_scores `[C, Lq]` (centroids @ Q.T; float32, float16 or bfloat16) -> int64 `[Lq, min(nprobe, C)]`, best first;
-    equal scores: the lowest centroid; NaN first. On the CPU; `out`, `dtype` and `threads` as in `maxsim`; `validate` changes
-    nothing.
+    equal scores: the lowest centroid; NaN first. On the CPU, or torch tensors on a GPU; `out`, `dtype` and `threads` as in
+    `maxsim`; `validate` changes nothing.
     """
     framework = framework_of(centroid_scores, "centroid_scores")
     nprobe = at_least(1, "nprobe", nprobe)
@@ -50,12 +50,15 @@ def plaid_candidates(
     lists, one list behind the other, and `ivf_lengths` `[C]` how many each has (int32 or int64), as in the files of an index of
     `num_documents`.
     With `validate` (the default on the CPU) a centroid, a length or a document out of range is a ValueError, otherwise it is
-    passed over.
+    passed over. Tensors on a GPU stay there; how many documents there are is waited for.
     """
     framework = framework_of(cells, "cells")
     required(ivf=ivf, ivf_lengths=ivf_lengths)
+    num_documents = at_least(0, "num_documents", num_documents)
+    if framework.streams(cells):
+        return framework.plaid_candidates(cells, ivf, ivf_lengths, num_documents, validate)
     found = _native.plaid_candidates(
-        cells, ivf, ivf_lengths, at_least(0, "num_documents", num_documents), validate is None or bool(validate)
+        cells, ivf, ivf_lengths, num_documents, validate is None or bool(validate)
     )
     return framework.made(found)
 
@@ -72,13 +75,14 @@ def plaid_approx_score_packed(
     """
     framework = common_framework(centroid_scores, codes, ("centroid_scores", "codes"))
     required(cu_seqlens_d=cu_seqlens_d)
+    cu_seqlens_d, documents = (framework.beside(array, centroid_scores) for array in (cu_seqlens_d, documents))
     framework.refuse_gradient(centroid_scores=centroid_scores)
     as_bfloat16 = read_as_bfloat16(centroid_scores, dtype, "centroid_scores")
     scores, _ = framework.split_out(out, False)
     if out is None:
         count = len(cu_seqlens_d) - 1 if documents is None else len(documents)
         scores = framework.empty((max(count, 0),), "float32", centroid_scores)
-    call = (_threshold(threshold), validate is None or bool(validate), thread_number(threads), as_bfloat16)
+    call = (_threshold(threshold), None if validate is None else bool(validate), thread_number(threads), as_bfloat16)
     _native.plaid_approx_score_packed(framework.detached(centroid_scores), codes, cu_seqlens_d, documents, *call, scores)
     return framework.finished(scores) if out is None else out
 
@@ -169,6 +173,12 @@ class PlaidIndex:
         """The documents, as they lie in files."""
         return [PlaidChunk(*arrays) for arrays in self._native.chunks()]
 
+    def on(self, device: Any) -> Any:
+        """The index in a GPU's memory, for torch: copied there once and kept. `plaid_search` asks for it itself."""
+        from rowmax import _torch_plaid
+
+        return _torch_plaid.index_on(self, device)
+
     @cached_property
     def ivf(self) -> Any:
         """int32 or int64 `[entries]`: the documents of each centroid's list; made of the codes where the folder has none."""
@@ -188,8 +198,9 @@ def plaid_search(
     """The k best documents of those that PLAID finds: `(scores [Nq, k], index [Nq, k] int64)`, best first.
 
     Q is `[Nq, Lq, d]`, `[Lq, d]` for results without the query dimension, or packed `[T, d]` with `cu_seqlens_q`; float32,
-    float16 or bfloat16, on the CPU. Every query token probes its `nprobe` best centroids, their lists name documents, of which the
-    `candidates` (None: 1024; at least k) best by `plaid_approx_score` are scored as `maxsim_residual` scores them, to the bit.
+    float16 or bfloat16, on the CPU, or a torch tensor on a GPU, where the index is kept from the first search on. Every query
+    token probes its `nprobe` best centroids, their lists name documents, of which the `candidates` (None: 1024; at least k) best
+    by `plaid_approx_score` are scored as `maxsim_residual` scores them, to the bit.
     With `threshold` there is a round before, whose centroids below it are left out, and 4 x candidates go on. k is cut to the
     number of documents; where fewer were found, scores end in minus infinity and the index in -1. With as many probes as
     centroids and as many candidates as documents the result is that of all documents that have tokens. Equal scores: the lowest
@@ -204,6 +215,9 @@ def plaid_search(
     k, nprobe = at_least(1, "k", k), at_least(1, "nprobe", nprobe)
     wanted = 1024 if candidates is None else at_least(1, "candidates", candidates)
     one_query = Q.ndim == 2 and cu_seqlens_q is None
+    if framework.streams(Q):
+        how = (k, nprobe, max(wanted, k), _threshold(threshold))
+        return framework.plaid_search(Q, index, how, q_mask, cu_seqlens_q, validate, kernel, dtype, out)
     count = Q.shape[0] if Q.ndim == 3 else 1 if one_query else max(len(cu_seqlens_q) - 1, 0)
     shape = (count, min(k, len(index)))
     if out is None:

@@ -105,9 +105,10 @@ def plaid_approx_score(
     """
     framework = common_framework(centroid_scores, codes, ("centroid_scores", "codes"))
     required(doc_lengths=doc_lengths)
+    doc_lengths = framework.beside(doc_lengths, centroid_scores)
     as_bfloat16 = read_as_bfloat16(centroid_scores, dtype, "centroid_scores")
     framework.refuse_gradient(centroid_scores=centroid_scores)
-    call = (validate is None or bool(validate), thread_number(threads), as_bfloat16)
+    call = (None if validate is None else bool(validate), thread_number(threads), as_bfloat16)
     if out is None and (
         made := framework.dispatched("plaid_approx_score", centroid_scores, codes, doc_lengths, *call)
     ) is not None:

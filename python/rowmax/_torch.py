@@ -43,6 +43,10 @@ class TorchFramework(Framework):
             tensor = torch.from_numpy(bits)
         return tensor.view(torch.bfloat16) if bits is not array else tensor
 
+    def beside(self, array: Any, like: Any) -> Any:
+        written_out = array is not None and not isinstance(array, Tensor) and like.is_cuda
+        return torch.as_tensor(array, device=like.device) if written_out else array
+
     def detached(self, array: Any) -> Any:
         return array.detach().resolve_neg() if isinstance(array, Tensor) else array
 
@@ -163,6 +167,16 @@ class TorchFramework(Framework):
         rows = queries.repeat_interleave(index.shape[-1])
         pairs = extras | {"pair_q": rows, "pair_d": index.flatten()}
         return self.score(Q, D, "list", pairs, backward=backward).reshape(index.shape), index
+
+    def plaid_candidates(self, *arguments: Any) -> Any:
+        from rowmax import _torch_plaid
+
+        return _torch_plaid.candidates(*arguments)
+
+    def plaid_search(self, *arguments: Any) -> Any:
+        from rowmax import _torch_plaid
+
+        return _torch_plaid.search(*arguments)
 
     def streams(self, Q: Any) -> bool:
         return bool(Q.is_cuda)

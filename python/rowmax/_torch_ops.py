@@ -180,7 +180,7 @@ def _unpack(packed: Tensor, nbits: int, little: bool) -> Tensor:
     return _residual.unpack_residual(packed, nbits, "little" if little else "colbert")  # type: ignore[no-any-return]
 
 
-def _plaid(table: Tensor, codes: Tensor, doc_lengths: Tensor, validate: bool, threads: int, bits: bool) -> Tensor:
+def _plaid(table: Tensor, codes: Tensor, doc_lengths: Tensor, validate: bool | None, threads: int, bits: bool) -> Tensor:
     return _residual.plaid_approx_score(  # type: ignore[no-any-return]
         table, codes, doc_lengths, validate=validate, threads=threads, dtype=_dtype(bits)
     )
@@ -358,7 +358,7 @@ _register("sign_bits", "(Tensor X, bool big, int threads, bool bits) -> Tensor",
 _register("unpack_residual", "(Tensor bytes, int nbits, bool little) -> Tensor", _unpack, _unpack_fake)
 _register(
     "plaid_approx_score",
-    "(Tensor centroid_scores, Tensor codes, Tensor doc_lengths, bool validate, int threads, bool bits) -> Tensor",
+    "(Tensor centroid_scores, Tensor codes, Tensor doc_lengths, bool? validate, int threads, bool bits) -> Tensor",
     _plaid,
     _plaid_fake,
 )

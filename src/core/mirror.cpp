@@ -39,6 +39,65 @@ const void* copy_mask(const Segments& side, const CopyBytes& copy) {
     return copy_extent(mask.data, extent, copy);
 }
 
+/// Of tokens that are packed numbers of so many bits.
+std::int64_t packed_bytes(const Params& params, std::int64_t nbits) {
+    return (params.dim * nbits + 7) / 8;
+}
+
+bool has_coding(const Params& params, Coding coding) {
+    return params.compressed != nullptr && params.compressed->coding == coding;
+}
+
+std::int64_t query_row_bytes(const Params& params) {
+    if (has_coding(params, Coding::bits)) return packed_bytes(params, 1);
+    return params.dim * static_cast<std::int64_t>(size_of(query_dtype(params)));
+}
+
+std::int64_t document_row_bytes(const Params& params) {
+    if (has_coding(params, Coding::bits)) return packed_bytes(params, 1);
+    if (has_coding(params, Coding::residual)) return packed_bytes(params, params.compressed->residual.nbits);
+    return params.dim * static_cast<std::int64_t>(size_of(params.dtype));
+}
+
+Residual copy_residual(const Segments& side, const Residual& host, const CopyBytes& copy) {
+    Residual residual = host;
+    const auto weight = static_cast<std::int64_t>(size_of(host.weight_dtype));
+    Reach weights{0, weight};
+    weights.step(std::int64_t{1} << host.nbits, host.weight_stride * weight);
+    if (host.weight_data != nullptr) residual.weight_data = copy_extent(host.weight_data, weights, copy);
+    if (host.centroids == nullptr || side.total_rows == 0) return residual;
+    Reach rows{0, host.centroid_stride};
+    rows.step(host.centroid_count, host.centroid_stride);
+    residual.centroids = copy_extent(host.centroids, rows, copy);
+    const std::int64_t size = host.wide_codes ? 8 : 4;
+    Reach codes{0, size};
+    if (side.kind == SegmentKind::strided) {
+        codes.step(side.count / side.inner, host.steps.outer * size);
+        codes.step(side.inner, host.steps.inner * size);
+        codes.step(side.length, host.steps.token * size);
+    } else {
+        codes.step(side.total_rows, host.steps.token * size);
+    }
+    residual.codes = copy_extent(host.codes, codes, copy);
+    return residual;
+}
+
+Scales copy_scales(const Segments& side, const Scales& host, const CopyBytes& copy) {
+    if (host.data == nullptr || side.total_rows == 0) return host;
+    constexpr std::int64_t size = sizeof(float);
+    Reach extent{0, size};
+    if (side.kind == SegmentKind::strided) {
+        extent.step(side.count / side.inner, host.steps.outer * size);
+        extent.step(side.inner, host.steps.inner * size);
+        extent.step(side.length, host.steps.token * size);
+    } else {
+        extent.step(side.total_rows, host.steps.token * size);
+    }
+    Scales scales = host;
+    scales.data = static_cast<const float*>(static_cast<const void*>(copy_extent(host.data, extent, copy)));
+    return scales;
+}
+
 }  // namespace
 
 Segments mirror(const Segments& host, std::int64_t row_bytes, const CopyBytes& copy) {
@@ -46,6 +105,7 @@ Segments mirror(const Segments& host, std::int64_t row_bytes, const CopyBytes& c
     Reach extent{0, row_bytes};
     if (side.kind == SegmentKind::strided) {
         side.mask.data = copy_mask(host, copy);
+        side.lengths = copy_list(side.lengths, side.count, side.wide_lengths, copy);
         extent.step(std::max<std::int64_t>(side.count / std::max<std::int64_t>(side.inner, 1), 1), side.stride_outer);
         extent.step(std::max<std::int64_t>(side.inner, 1), side.stride_inner);
         extent.step(std::max<std::int64_t>(side.length, 1), side.row_stride);
@@ -69,11 +129,20 @@ Pairs mirror(const Pairs& host, const CopyBytes& copy) {
 
 Params mirror(const Params& host, const CopyBytes& copy) {
     Params params = host;
-    const std::int64_t row_bytes = host.dim * static_cast<std::int64_t>(size_of(host.dtype));
-    params.q = mirror(host.q, row_bytes, copy);
-    params.d = mirror(host.d, row_bytes, copy);
+    params.q = mirror(host.q, query_row_bytes(host), copy);
+    params.d = mirror(host.d, document_row_bytes(host), copy);
     params.pairs = mirror(host.pairs, copy);
     return params;
+}
+
+Compressed mirror(const Params& host, const Compressed& compressed, const CopyBytes& copy) {
+    Compressed mirrored = compressed;
+    mirrored.q = copy_scales(host.q, compressed.q, copy);
+    mirrored.d = copy_scales(host.d, compressed.d, copy);
+    if (compressed.coding == Coding::residual) {
+        mirrored.residual = copy_residual(host.d, compressed.residual, copy);
+    }
+    return mirrored;
 }
 
 }  // namespace rowmax::core

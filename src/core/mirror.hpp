@@ -17,5 +17,7 @@ using CopyBytes = std::function<const std::byte*(const std::byte* first, std::si
 Segments mirror(const Segments& host, std::int64_t row_bytes, const CopyBytes& copy);
 Pairs mirror(const Pairs& host, const CopyBytes& copy);
 Params mirror(const Params& host, const CopyBytes& copy);
+/// What a problem's tokens are compressed with, where that is scales.
+Compressed mirror(const Params& host, const Compressed& compressed, const CopyBytes& copy);
 
 }  // namespace rowmax::core

@@ -42,7 +42,7 @@ struct Segments {
     std::int64_t stride_outer = 0;  ///< bytes
     std::int64_t stride_inner = 0;  ///< bytes
     std::int64_t length = 0;
-    // offsets: [count + 1] starts; ranges: [count] starts and [count] lengths
+    // offsets: [count + 1] starts; ranges: [count] starts and [count] lengths; strided: perhaps [count] lengths
     const void* starts = nullptr;
     const void* lengths = nullptr;
     bool wide_starts = false;  ///< int64 rather than int32
@@ -96,7 +96,10 @@ struct Residual {
     DType centroid_dtype = DType::f32;
     std::int64_t centroid_stride = 0;  ///< bytes
     std::int64_t centroid_count = 0;
-    float weights[256] = {};  ///< of buckets
+    float weights[256] = {};                 ///< of buckets, where the host can read them
+    const std::byte* weight_data = nullptr;  ///< null: -1 and 1
+    DType weight_dtype = DType::f32;
+    std::int64_t weight_stride = 0;  ///< elements
     int nbits = 0;
     bool little = false;
     bool normalize = false;
@@ -207,7 +210,8 @@ constexpr Segment Segments::at(std::int64_t item) const {
         const std::int64_t outer = inner == 1 ? item : detail::quotient(item, inner);
         const std::int64_t in = item - outer * inner;
         s.data = data + outer * stride_outer + in * stride_inner;
-        s.length = length;
+        s.length =
+            lengths == nullptr ? length : detail::clamp(detail::read_int(lengths, wide_lengths, item), 0, length);
         s.first_row = item * length;
         s.mask_offset = outer * mask.stride_outer + in * mask.stride_inner;
         return s;
@@ -274,6 +278,9 @@ constexpr std::int64_t Pairs::document(std::int64_t p) const {
 inline Segments slice(const Segments& side, std::int64_t first, std::int64_t count) {
     Segments part = side;
     part.count = count;
+    if (side.lengths != nullptr) {
+        part.lengths = static_cast<const std::byte*>(side.lengths) + first * (side.wide_lengths ? 8 : 4);
+    }
     if (side.kind == SegmentKind::strided) {
         part.data += first * side.stride_outer;
         const auto step = static_cast<std::int64_t>(size_of(side.mask.dtype));
@@ -283,9 +290,6 @@ inline Segments slice(const Segments& side, std::int64_t first, std::int64_t cou
         return part;
     }
     part.starts = static_cast<const std::byte*>(side.starts) + first * (side.wide_starts ? 8 : 4);
-    if (side.lengths != nullptr) {
-        part.lengths = static_cast<const std::byte*>(side.lengths) + first * (side.wide_lengths ? 8 : 4);
-    }
     return part;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/bit_fields.hpp"
+#include "core/device_codes.hpp"
 #include "core/element.hpp"
 #include "core/float8.hpp"
 #include "core/float_mode.hpp"
@@ -219,6 +220,26 @@ std::size_t dimensions(const TensorView& tokens, int fewer) {
     return static_cast<std::size_t>(std::max(tokens.ndim - fewer, 0));
 }
 
+void device_sign_bits(const TensorView& tokens, bool big, std::uint8_t* to, const Device& device) {
+    if (tokens.dtype == DType::f64) throw Error(ErrorCode::not_implemented, "X is float64 on a CUDA device");
+    const core::DeviceCodes* codes = core::device_codes();
+    if (codes == nullptr) throw Error(ErrorCode::not_implemented, "X is on a CUDA device, and this build has no CUDA");
+    core::Copies copies;
+    copies.on_device = true;
+    copies.place = {true, device.ordinal, device.stream, nullptr};
+    const TensorView view = core::readable(copies, tokens);
+    core::DeviceRows rows;
+    rows.data = view.data;
+    rows.dtype = view.dtype;
+    rows.dim = view.shape[static_cast<std::size_t>(view.ndim) - 1];
+    for (int i = 0; i + 1 < view.ndim; ++i) {
+        const auto from = static_cast<std::size_t>(view.ndim - 2 - i);
+        rows.shape[2 - i] = view.shape[from];
+        rows.stride[2 - i] = view.stride[from];
+    }
+    codes->sign_bits(copies.place, rows, big, to);
+}
+
 }  // namespace
 
 void quantize_int8(const TensorView& tokens, Granularity granularity, const TensorView& codes, const TensorView& scale,
@@ -243,9 +264,9 @@ void quantize_fp8(const TensorView& tokens, bool per_tensor, const TensorView& c
     quantizer.groups(rows, rows.count(), 1, threads);
 }
 
-void sign_bits(const TensorView& tokens, bool big, const TensorView& bits, int threads) {
+void sign_bits(const TensorView& tokens, bool big, const TensorView& bits, const Options& options) {
     const core::StandardFloatMode mode;
-    check_threads(threads);
+    check_threads(options.threads);
     check_tokens(tokens);
     std::array<std::int64_t, TensorView::max_ndim> shape = tokens.shape;
     const auto rank = static_cast<std::size_t>(tokens.ndim);
@@ -255,16 +276,18 @@ void sign_bits(const TensorView& tokens, bool big, const TensorView& bits, int t
     const core::NamedView written[] = {{"out", bits}};
     const core::NamedView read[] = {{"X", tokens}};
     core::check_disjoint(written, read);
+    if (options.device.kind == Device::Kind::cuda) return device_sign_bits(tokens, big, to, options.device);
     core::Copies copies;
     const core::TokenRows rows(copies, tokens);
     const auto pack = [&](auto zero) {
         using Value = decltype(zero);
-        for_groups<Value>(rows, rows.count(), 1, threads, [&](std::int64_t first, std::int64_t last, Value* scratch) {
-            for (std::int64_t r = first; r < last; ++r) {
-                const Value* row = core::row_as<Value>(rows.at(r), rows.dtype(), rows.dim(), scratch);
-                pack_signs(row, rows.dim(), big, to + r * bytes);
-            }
-        });
+        for_groups<Value>(rows, rows.count(), 1, options.threads,
+                          [&](std::int64_t first, std::int64_t last, Value* scratch) {
+                              for (std::int64_t r = first; r < last; ++r) {
+                                  const Value* row = core::row_as<Value>(rows.at(r), rows.dtype(), rows.dim(), scratch);
+                                  pack_signs(row, rows.dim(), big, to + r * bytes);
+                              }
+                          });
     };
     tokens.dtype == DType::f64 ? pack(double{}) : pack(float{});
 }

@@ -28,15 +28,18 @@ void check_float(const TensorView& view, std::string_view name) {
            fmt::format("{} must be float32, float16 or bfloat16, got {}", name, name_of(view.dtype)));
 }
 
-void check_tables(const ResidualTables& tables, std::int64_t dim, const TensorView& q) {
-    check_nbits(tables.nbits);
+void check_weights(const ResidualTables& tables) {
     check_float(tables.bucket_weights, "bucket_weights");
     const std::int64_t buckets = std::int64_t{1} << tables.nbits;
-    if (tables.bucket_weights.ndim != 1 || tables.bucket_weights.shape[0] != buckets) {
-        refuse(ErrorCode::invalid_value,
-               fmt::format("bucket_weights {} must be [{}]: one weight for each value of {} bits",
-                           tables.bucket_weights.shape_text(), buckets, tables.nbits));
-    }
+    if (tables.bucket_weights.ndim == 1 && tables.bucket_weights.shape[0] == buckets) return;
+    refuse(ErrorCode::invalid_value, fmt::format("bucket_weights {} must be [{}]: one weight for each value of {} bits",
+                                                 tables.bucket_weights.shape_text(), buckets, tables.nbits));
+}
+
+void check_tables(const ResidualTables& tables, std::int64_t dim, const TensorView& q) {
+    check_nbits(tables.nbits);
+    const bool signs = tables.nbits == 1 && !tables.bucket_weights.given();
+    if (!signs) check_weights(tables);
     if (!tables.centroids.given()) return;
     check_float(tables.centroids, "centroids");
     if (tables.centroids.ndim != 2 || tables.centroids.shape[1] != dim) {
@@ -65,6 +68,7 @@ std::int64_t stored_code(const Residual& residual, const Segments& side, std::in
     return detail::read_int(residual.codes, residual.wide_codes, at);
 }
 
+/// `side` and `residual` where the host can read them.
 void check_code_values(const Residual& residual, const Segments& side) {
     for (std::int64_t item = 0; item < side.count; ++item) {
         const Segment segment = side.at(item);
@@ -76,6 +80,34 @@ void check_code_values(const Residual& residual, const Segments& side) {
                                                          "centroids",
                                                          t, item, code, residual.centroid_count));
         }
+    }
+}
+
+const void* brought(Copies& copies, const void* list, std::int64_t count, bool wide) {
+    return list == nullptr ? nullptr : on_host(copies, {list, count, wide}).data;
+}
+
+// Memory of a device comes here first. Of masks, which no front end offers with codes, nothing is known here.
+void check_device_codes(Copies& copies, const Residual& residual, const Segments& documents, const TensorView& codes) {
+    if (documents.mask.data != nullptr || !codes.contiguous()) {
+        refuse(ErrorCode::not_implemented,
+               "validate: codes of masked documents, or that are not contiguous, on a CUDA device");
+    }
+    Residual here = residual;
+    here.codes = brought(copies, codes.data, codes.numel(), residual.wide_codes);
+    Segments side = documents;
+    side.starts =
+        brought(copies, side.starts, side.count + (side.kind == SegmentKind::offsets ? 1 : 0), side.wide_starts);
+    side.lengths = brought(copies, side.lengths, side.count, side.wide_lengths);
+    check_code_values(here, side);
+}
+
+/// Buckets' weights, where the host can read them.
+void read_weights(const TensorView& weights, Residual& residual) {
+    const auto* weight = static_cast<const std::byte*>(weights.data);
+    const auto size = static_cast<std::int64_t>(size_of(weights.dtype));
+    for (std::int64_t b = 0; b < weights.shape[0]; ++b) {
+        residual.weights[b] = static_cast<float>(read_element(weight + b * weights.stride[0] * size, weights.dtype));
     }
 }
 
@@ -113,11 +145,14 @@ Residual make_residual(Copies& copies, const ScoreRequest& request, const Segmen
     residual.nbits = tables.nbits;
     residual.little = tables.bit_order == BitOrder::little;
     residual.normalize = tables.normalize;
-    const TensorView& weights = tables.bucket_weights;
-    const auto* weight = static_cast<const std::byte*>(weights.data);
-    const auto size = static_cast<std::int64_t>(size_of(weights.dtype));
-    for (std::int64_t b = 0; b < weights.shape[0]; ++b) {
-        residual.weights[b] = static_cast<float>(read_element(weight + b * weights.stride[0] * size, weights.dtype));
+    residual.weights[0] = -1;
+    residual.weights[1] = 1;
+    if (tables.bucket_weights.given()) {
+        const TensorView weights = aligned_view(copies, tables.bucket_weights);
+        residual.weight_data = static_cast<const std::byte*>(weights.data);
+        residual.weight_dtype = weights.dtype;
+        residual.weight_stride = weights.stride[0];
+        if (!copies.on_device) read_weights(weights, residual);
     }
     if (!tables.centroids.given()) return residual;
     const TensorView centroids = readable(copies, tables.centroids);
@@ -130,7 +165,14 @@ Residual make_residual(Copies& copies, const ScoreRequest& request, const Segmen
     residual.wide_codes = codes.dtype == DType::i64;
     residual.steps = token_steps(codes, request.d.tokens.ndim - 2);
     // Even unvalidated, a code into nothing cannot be clamped to something.
-    if (validate || residual.centroid_count == 0) check_code_values(residual, documents);
+    if (copies.on_device) {
+        if (validate) check_device_codes(copies, residual, documents, codes);
+        if (residual.centroid_count == 0 && documents.total_rows > 0) {
+            refuse(ErrorCode::invalid_value, "centroids: there are none, but documents have tokens");
+        }
+    } else if (validate || residual.centroid_count == 0) {
+        check_code_values(residual, documents);
+    }
     return residual;
 }
 

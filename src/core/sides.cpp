@@ -48,11 +48,10 @@ Mask dense_mask(Copies& copies, const TokenSet& side, const SideNames& names) {
     return {mask.data, mask.dtype, step(0), step(1), mask.stride[mask.ndim - 1]};
 }
 
-// Tokens beyond their item's length are hidden like any others.
-Mask mask_of_lengths(Copies& copies, const TokenSet& side, const SideNames& names, bool validate) {
+/// Lengths of dense items, one behind the other.
+IntList lengths_of(Copies& copies, const TokenSet& side, const SideNames& names) {
     const TensorView& tokens = side.tokens;
     const int items = tokens.ndim - 2;
-    const std::int64_t most = tokens.shape[items];
     check_input(side.lengths, names.lengths);
     const bool fits = side.lengths.ndim == items &&
                       std::equal(tokens.shape.begin(), tokens.shape.begin() + items, side.lengths.shape.begin());
@@ -60,25 +59,46 @@ Mask mask_of_lengths(Copies& copies, const TokenSet& side, const SideNames& name
         fail(ErrorCode::invalid_value, fmt::format("{} {} does not fit {} {}: one length an item", names.lengths,
                                                    side.lengths.shape_text(), names.tokens, tokens.shape_text()));
     }
-    if (copies.on_device) {
-        fail(ErrorCode::not_implemented,
-             fmt::format("{} of dense tokens on a CUDA device: pass a mask", names.lengths));
-    }
     TensorView flat(side.lengths.data, side.lengths.dtype, {side.lengths.numel()});
     if (!side.lengths.contiguous()) flat = contiguous_copy(copies, side.lengths);
-    const IntList lengths = int_list(copies, flat, names.lengths);
+    return int_list(copies, flat, names.lengths);
+}
+
+/// `lengths` where the host can read them.
+void check_lengths(const IntList& lengths, const TokenSet& side, const SideNames& names) {
+    const std::int64_t most = side.tokens.shape[side.tokens.ndim - 2];
+    for (std::int64_t i = 0; i < lengths.count; ++i) {
+        const std::int64_t length = detail::read_int(lengths.data, lengths.wide, i);
+        if (length >= 0 && length <= most) continue;
+        fail(ErrorCode::invalid_value, fmt::format("{}[{}] is {}, but {} {} hold {} tokens an item", names.lengths, i,
+                                                   length, names.tokens, side.tokens.shape_text(), most));
+    }
+}
+
+// Tokens beyond their item's length are hidden like any others.
+Mask mask_of_lengths(Copies& copies, const TokenSet& side, const IntList& lengths) {
+    const TensorView& tokens = side.tokens;
+    const int items = tokens.ndim - 2;
+    const std::int64_t most = tokens.shape[items];
     auto* kept = new std::byte[static_cast<std::size_t>(lengths.count * most)];
     copies.held.emplace_back(kept);
     for (std::int64_t i = 0; i < lengths.count; ++i) {
-        const std::int64_t length = detail::read_int(lengths.data, lengths.wide, i);
-        if (validate && (length < 0 || length > most)) {
-            fail(ErrorCode::invalid_value, fmt::format("{}[{}] is {}, but {} {} hold {} tokens an item", names.lengths,
-                                                       i, length, names.tokens, tokens.shape_text(), most));
-        }
-        const std::int64_t count = detail::clamp(length, 0, most);
+        const std::int64_t count = detail::clamp(detail::read_int(lengths.data, lengths.wide, i), 0, most);
         std::fill_n(std::fill_n(kept + i * most, count, std::byte{1}), most - count, std::byte{0});
     }
     return {kept, DType::boolean, items > 1 ? tokens.shape[1] * most : most, items > 1 ? most : 0, 1};
+}
+
+// On a device the lengths are read there.
+void hide_beyond_lengths(Copies& copies, const TokenSet& side, const SideNames& names, bool validate, Segments& s) {
+    const IntList lengths = lengths_of(copies, side, names);
+    if (validate) check_lengths(on_host(copies, lengths), side, names);
+    if (!copies.on_device) {
+        s.mask = mask_of_lengths(copies, side, lengths);
+        return;
+    }
+    s.lengths = lengths.data;
+    s.wide_lengths = lengths.wide;
 }
 
 Segments dense(Copies& copies, const TokenSet& side, const SideNames& names, bool validate) {
@@ -96,7 +116,7 @@ Segments dense(Copies& copies, const TokenSet& side, const SideNames& names, boo
     s.stride_inner = rank == 4 ? view.stride[1] * size : 0;
     s.total_rows = s.count * s.length;
     if (side.mask.given()) s.mask = dense_mask(copies, side, names);
-    if (side.lengths.given()) s.mask = mask_of_lengths(copies, side, names, validate);
+    if (side.lengths.given()) hide_beyond_lengths(copies, side, names, validate, s);
     return s;
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/element.hpp"
+#include "core/plaid_views.hpp"
 #include "core/views.hpp"
 #include "cpu/kernels/token_sum.hpp"
 
@@ -25,12 +26,7 @@ void check_codes_type(const TensorView& codes) {
 }
 
 CentroidScores::CentroidScores(const TensorView& scores) {
-    core::check_input(scores, "centroid_scores");
-    if (scores.dtype != DType::f32 && scores.dtype != DType::f16 && scores.dtype != DType::bf16) {
-        throw Error(ErrorCode::invalid_type,
-                    fmt::format("centroid_scores must be float32, float16 or bfloat16, got {}", name_of(scores.dtype)));
-    }
-    if (scores.ndim != 2) refuse_value(fmt::format("centroid_scores must be [C, Lq], got {}", scores.shape_text()));
+    core::check_centroid_scores(scores);
     centroids_ = scores.shape[0];
     tokens_ = scores.shape[1];
     const bool aligned = reinterpret_cast<std::uintptr_t>(scores.data) % sizeof(float) == 0;

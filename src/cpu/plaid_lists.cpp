@@ -7,6 +7,7 @@
 #include "core/float_mode.hpp"
 #include "core/overlap.hpp"
 #include "core/parallel.hpp"
+#include "core/plaid_views.hpp"
 #include "core/topk.hpp"
 #include "core/views.hpp"
 #include "cpu/centroid_scores.hpp"
@@ -141,20 +142,27 @@ InvertedLists plaid_invert(std::span<const PlaidPart> parts, std::int64_t centro
     return lists;
 }
 
-void plaid_probe(const TensorView& centroid_scores, std::int64_t nprobe, const TensorView& cells, int threads) {
+void plaid_probe(const TensorView& centroid_scores, std::int64_t nprobe, const TensorView& cells,
+                 const Options& options) {
     const core::StandardFloatMode mode;
-    cpu::check_threads(threads);
+    cpu::check_threads(options.threads);
     if (nprobe < 1) cpu::refuse_value(fmt::format("nprobe must be at least 1, got {}", nprobe));
-    const cpu::CentroidScores table(centroid_scores);
-    const std::int64_t wanted = std::min(nprobe, table.centroids());
-    const std::int64_t shape[] = {table.tokens(), wanted};
+    core::check_centroid_scores(centroid_scores);
+    const std::int64_t wanted = std::min(nprobe, centroid_scores.shape[0]);
+    const std::int64_t shape[] = {centroid_scores.shape[1], wanted};
     auto* to = static_cast<std::int64_t*>(core::checked_output(cells, DType::i64, shape, "out"));
     const core::NamedView written[] = {{"out", cells}};
     const core::NamedView read[] = {{"centroid_scores", centroid_scores}};
     core::check_disjoint(written, read);
     if (wanted == 0) return;
+    core::Copies copies = core::copies_for(options);
+    if (copies.on_device) {
+        const core::CentroidScoresView scores = core::centroid_scores_view(copies, centroid_scores);
+        return core::required_device_plaid().probe(copies.place, scores, wanted, to);
+    }
+    const cpu::CentroidScores table(centroid_scores);
     constexpr std::int64_t step = 8;
-    core::parallel_for(core::thread_count(threads), (table.tokens() + step - 1) / step, [&](std::int64_t task) {
+    core::parallel_for(core::thread_count(options.threads), (table.tokens() + step - 1) / step, [&](std::int64_t task) {
         const std::int64_t first = task * step;
         probe_tokens(table, first, std::min(first + step, table.tokens()), wanted, to + first * wanted);
     });
@@ -163,12 +171,9 @@ void plaid_probe(const TensorView& centroid_scores, std::int64_t nprobe, const T
 std::vector<std::int64_t> plaid_candidates(const TensorView& cells, const InvertedFile& lists,
                                            std::int64_t num_documents, bool validate) {
     if (num_documents < 0) cpu::refuse_value(fmt::format("num_documents must not be negative, got {}", num_documents));
-    core::check_input(cells, "cells");
     core::Copies copies;
+    const IntList wanted = core::flat_list(copies, cells, "cells");
     const Lists all(copies, lists, validate);
-    const TensorView flat = cells.contiguous() ? TensorView(cells.data, cells.dtype, {cells.numel()})
-                                               : core::contiguous_copy(copies, cells);
-    const IntList wanted = core::int_list(copies, flat, "cells");
     std::vector<std::int64_t> probed;
     for (std::int64_t i = 0; i < wanted.count; ++i) probed.push_back(at(wanted, i));
     std::sort(probed.begin(), probed.end());

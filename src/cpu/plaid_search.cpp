@@ -212,8 +212,10 @@ Numbers PlaidSearch::candidates(const Query& query, std::int64_t count, int thre
     const TensorView scores(table.get(), DType::f32, {all, query.tokens});
     score(request, {view_of(sums), {}, scores});
     Numbers cells(static_cast<std::size_t>(query.tokens * std::min(how_.nprobe, all)));
+    Options shared;
+    shared.threads = threads;
     plaid_probe(scores, how_.nprobe, TensorView(cells.data(), DType::i64, {query.tokens, std::min(how_.nprobe, all)}),
-                threads);
+                shared);
     Numbers found = plaid_candidates(view_of(cells), index_.lists, documents(), validate);
     if (how_.threshold > minus_infinity) {
         constexpr std::int64_t rounds = 4;  // as PLAID: ndocs by pruned scores, a quarter of them by all centroids
@@ -232,8 +234,11 @@ std::vector<float> PlaidSearch::approximate(const TensorView& table, const Numbe
         Numbers here;
         for (std::size_t i = first; i < last; ++i) here.push_back(documents[i] - starts_[part]);
         const TensorView to(scores.data() + first, DType::f32, {static_cast<std::int64_t>(last - first)});
+        Options options;
+        options.validate = core::validates(options_);
+        options.threads = threads;
         plaid_approx_score_packed(table, index_.parts[part].codes, index_.parts[part].cu_seqlens, view_of(here), to,
-                                  threshold, core::validates(options_), threads);
+                                  threshold, options);
     });
     return scores;
 }

@@ -14,6 +14,8 @@
 #include "cuda/kernels/topk_arguments.hpp"
 #include "cuda/load_selection.hpp"
 #include "cuda/projected.hpp"
+#include "cuda/residual.hpp"
+#include "cuda/shared_pairs.hpp"
 #include "cuda/tuning.hpp"
 #include "rowmax/error.hpp"
 
@@ -22,7 +24,6 @@ namespace rowmax::cuda {
 namespace {
 
 constexpr int box_tokens_of_map = 32;
-constexpr int second_block_threads = 128;
 
 int rows_for(const KernelEntry& entry, const core::Params& params) {
     if (entry.least_rows == entry.rows) return entry.rows;
@@ -85,41 +86,6 @@ Choice choose_entry(const KernelSet& kernels, const core::Params& params, const 
     return choice;
 }
 
-std::size_t group_bytes(const core::Params& params, const Plan& plan) {
-    if (plan.parts > 1 || plan.blocks_per_query == 1) return 0;
-    return static_cast<std::size_t>(params.pairs.count) * static_cast<std::size_t>(plan.groups) * sizeof(float);
-}
-
-std::size_t part_values(const core::Params& params, const Plan& plan) {
-    if (plan.parts == 1) return 0;
-    return static_cast<std::size_t>(params.pairs.count * plan.parts * params.q.max_length);
-}
-
-std::size_t part_bytes(const core::Params& params, const Plan& plan) {
-    const std::size_t values = part_values(params, plan);
-    const std::size_t inverses = params.normalize ? values / static_cast<std::size_t>(plan.parts) : 0;
-    return values * (sizeof(float) + sizeof(std::int32_t)) + inverses * sizeof(float);
-}
-
-void place_workspace(const core::Params& params, Plan& plan, std::byte* memory) {
-    const std::size_t values = part_values(params, plan);
-    plan.group_sums = reinterpret_cast<float*>(memory);
-    plan.part_maxima = reinterpret_cast<float*>(memory);
-    plan.part_index = reinterpret_cast<std::int32_t*>(memory) + values;
-    plan.row_inverse = reinterpret_cast<float*>(memory) + 2 * values;
-}
-
-void second_pass(const Arguments& call) {
-    const core::Params& params = call.params;
-    const std::int64_t threads = params.pairs.count * (call.plan.parts > 1 ? 32 : 1);
-    const LaunchShape shape{(threads + second_block_threads - 1) / second_block_threads, second_block_threads, 0};
-    if (call.plan.parts > 1) {
-        launch(second_pass_kernels.join_parts, shape, params.place, &call);
-    } else if (call.plan.blocks_per_query > 1) {
-        launch(second_pass_kernels.add_groups, shape, params.place, &call);
-    }
-}
-
 Arguments arguments_of(const core::Params& params, const core::Outputs& outputs, const Plan& plan) {
     Arguments call;
     call.params = params;
@@ -139,7 +105,7 @@ bool normalizes(const KernelSet& kernels) {
 
 std::size_t workspace(const KernelSet& kernels, const core::Params& params, const core::Outputs& outputs) {
     const Plan plan = choose_entry(kernels, params, outputs).plan;
-    return group_bytes(params, plan) + part_bytes(params, plan);
+    return shared_pairs_bytes(params, plan);
 }
 
 void score_tiled(const KernelSet& kernels, const core::Params& params, const core::Outputs& outputs) {
@@ -149,7 +115,7 @@ void score_tiled(const KernelSet& kernels, const core::Params& params, const cor
     Choice choice = choose_entry(kernels, params, outputs);
     const KernelEntry& entry = *choice.entry;
     const Scratch scratch(params.place.workspace, workspace(kernels, params, outputs), params.place.stream);
-    place_workspace(params, choice.plan, scratch.data());
+    place_shared_pairs(params, choice.plan, scratch.data());
 
     TiledArguments arguments;
     arguments.call = arguments_of(params, outputs, choice.plan);
@@ -176,7 +142,7 @@ void score_tiled(const KernelSet& kernels, const core::Params& params, const cor
         launch_shape.shared_bytes = (launch_shape.shared_bytes + 15) / 16 * 16 + slots * ninths_bytes_of(entry.type);
     }
     launch(entry.function, launch_shape, params.place, &arguments);
-    second_pass(arguments.call);
+    finish_shared_pairs(arguments.call);
 }
 
 void score_portable(const KernelSet& kernels, const core::Params& params, const core::Outputs& outputs) {
@@ -185,14 +151,14 @@ void score_portable(const KernelSet& kernels, const core::Params& params, const 
     const DeviceInfo& device = device_info(params.place.ordinal);
     Choice choice = choose_entry(kernels, params, outputs);
     const Scratch scratch(params.place.workspace, workspace(kernels, params, outputs), params.place.stream);
-    place_workspace(params, choice.plan, scratch.data());
+    place_shared_pairs(params, choice.plan, scratch.data());
     const std::int64_t most = std::int64_t{device.processors} * portable_blocks_each;
     const std::int64_t grid = std::min(most, choice.plan.units());
     share_out(choice.plan, grid);
     const Arguments call = arguments_of(params, outputs, choice.plan);
     const KernelEntry& entry = *choice.entry;
     launch(entry.function, {grid, entry.threads, entry.control_bytes}, params.place, &call);
-    second_pass(call);
+    finish_shared_pairs(call);
 }
 
 std::string refuse_tiled(const KernelSet& kernels, const core::Params& params) {
@@ -220,6 +186,7 @@ void load_kernels(const DeviceInfo& info) {
     load_index_kernels();
     load_point_kernels();
     load_point_tree_kernels();
+    load_residual_kernels(info.shared_bytes);
     if (info.capability != 90) return;
     for (const KernelSet& set : tiled_sets()) {
         for (int i = 0; i < set.count; ++i) load_kernel(set.entries[i].function, info.shared_bytes);

@@ -10,6 +10,7 @@
 #include "cuda/kernels/kernel_sets.hpp"
 #include "cuda/launch.hpp"
 #include "cuda/projected.hpp"
+#include "cuda/residual.hpp"
 #include "cuda/tuning.hpp"
 #include "rowmax/tensor.hpp"
 
@@ -46,6 +47,7 @@ std::string refuse_common(const KernelSet& kernels, const core::Params& params) 
     if (core::projection_of(params) != nullptr) return "documents that are hidden states";
     if (type == TokenType::tf32 && params.high_precision_only) return "precision \"highest\"";
     if (params.pairs.count >= most_units) return "2^31 pairs in one call";
+    if (params.d.kind == core::SegmentKind::strided && params.d.lengths != nullptr) return "lengths of dense tokens";
     return {};
 }
 
@@ -198,6 +200,29 @@ constexpr Kernel projected(std::string_view name) {
             [](const core::Params& params, void* tokens) { write_projected_tokens(Type, params, tokens); }};
 }
 
+constexpr Kernel residual(std::string_view name) {
+    return {name,
+            "cuda",
+            "residual codes: centroids and weights multiplied as they are looked up",
+            &missing<80, false>,
+            &refuse_residual,
+            &score_residual,
+            &backward_residual,
+            &residual_workspace,
+            &residual_backward_workspace};
+}
+
+constexpr Kernel bits(std::string_view name) {
+    return {name,
+            "cuda",
+            "sign bits on both sides: tensor cores multiply -1 and 1",
+            &missing<80, false>,
+            &refuse_bits,
+            &score_residual,
+            nullptr,
+            &residual_workspace};
+}
+
 constexpr Kernel rows[] = {
     few<few_rows_f16>("cuda.sm90.few.f16"),
     few<few_rows_bf16>("cuda.sm90.few.bf16"),
@@ -214,6 +239,8 @@ constexpr Kernel rows[] = {
     portable<portable_f32>("cuda.sm80.f32", "any view, any dimension: float32 in bfloat16 parts"),
     projected<TokenType::f16>("cuda.sm90.hidden.f16"),
     projected<TokenType::bf16>("cuda.sm90.hidden.bf16"),
+    residual("cuda.sm80.residual"),
+    bits("cuda.sm80.bits"),
 };
 
 }  // namespace

@@ -15,11 +15,13 @@ void CoarseWriter::append(const TensorView& tokens) {
     code_rows_.resize(static_cast<std::size_t>(count * width_));
     scales_.resize(static_cast<std::size_t>(count));
     const TensorView scale(scales_.data(), DType::f32, {count});
+    Options options;
+    options.threads = threads;
     const auto codes = [&](DType dtype) { return TensorView(code_rows_.data(), dtype, {count, width_}); };
     switch (sections_->form) {
         case Coarse::int8: quantize_int8(tokens, Granularity::token, codes(DType::i8), scale, threads); break;
         case Coarse::fp8: quantize_fp8(tokens, false, codes(DType::f8e4m3), scale, threads); break;
-        case Coarse::bits: sign_bits(tokens, false, codes(DType::u8), threads); break;
+        case Coarse::bits: sign_bits(tokens, false, codes(DType::u8), options); break;
     }
     codes_.write(std::as_bytes(std::span(code_rows_)));
     if (scale_) scale_->write(std::as_bytes(std::span(scales_)));

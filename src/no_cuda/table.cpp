@@ -1,4 +1,6 @@
 // A build without CUDA: the CUDA backend's table is empty.
+#include "core/device_codes.hpp"
+#include "core/device_plaid.hpp"
 #include "core/device_runtime.hpp"
 #include "core/device_topk.hpp"
 #include "core/index_backend.hpp"
@@ -24,6 +26,14 @@ const PointBackend* cuda_points() {
 }
 
 const IndexBackend* cuda_index() {
+    return nullptr;
+}
+
+const DeviceCodes* device_codes() {
+    return nullptr;
+}
+
+const DevicePlaid* device_plaid() {
     return nullptr;
 }
 

@@ -158,7 +158,9 @@ TEST(PlaidProbe, AgreesWithSortingForAnyTypeAndThreads) {
         }
         for (const int threads : {1, 3}) {
             Numbers cells(want.size());
-            plaid_probe(scores.view(), 6, TensorView(cells.data(), DType::i64, {37, 6}), threads);
+            Options options;
+            options.threads = threads;
+            plaid_probe(scores.view(), 6, TensorView(cells.data(), DType::i64, {37, 6}), options);
             EXPECT_EQ(cells, want) << name_of(dtype) << " " << threads;
         }
     }
@@ -258,7 +260,9 @@ TEST(PlaidApproxScorePacked, WhatLiesIsNamed) {
                  "token 0 of document 1 has code 3", "3 centroids");
     EXPECT_ERROR(plaid_approx_score_packed(table.view(), list(codes), list(starts), list(chosen), to), invalid_value,
                  "documents[1] is 2", "2 documents");
-    plaid_approx_score_packed(table.view(), list(codes), list(starts), list(chosen), to, -infinity, false);
+    Options unchecked;
+    unchecked.validate = false;
+    plaid_approx_score_packed(table.view(), list(codes), list(starts), list(chosen), to, -infinity, unchecked);
     EXPECT_EQ(got, (std::vector<float>{2, 2}));
     const Numbers long_starts{0, 1, 9};
     EXPECT_ERROR(plaid_approx_score_packed(table.view(), list(codes), list(long_starts), {}, to), invalid_value,

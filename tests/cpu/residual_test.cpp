@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "cpu/guarded.hpp"
+#include "cpu/residual_sample.hpp"
 #include "cpu/sample.hpp"
 #include "rowmax/compressed.hpp"
 #include "support/throws.hpp"
@@ -13,94 +14,11 @@
 namespace rowmax::test {
 namespace {
 
-/// A request of some layout whose documents were replaced by residuals.
-class Residuals {
-  public:
-    Residuals(const Shape& shape, int nbits, BitOrder order, bool normalize, const Values& values,
-              std::int64_t centroids = 9, DType centroid_dtype = DType::f32)
-        : sample_(shape, values),
-          random_(shape.seed),
-          centroids_(Array::generated(centroid_dtype, {centroids, shape.dim}, [&] { return values(random_); })),
-          weights_(Array::generated(DType::f32, {std::int64_t{1} << nbits}, [&] { return values(random_); })),
-          tables_{centroids_.view(), weights_.view(), nbits, order, normalize},
-          request(sample_.request) {
-        TokenSet& d = request.d;
-        std::vector<std::int64_t> tokens(d.tokens.shape.begin(), d.tokens.shape.begin() + d.tokens.ndim - 1);
-        codes_ = std::make_unique<Array>(Array::generated(shape.seed % 2 == 0 ? DType::i32 : DType::i64, tokens, [&] {
-            return std::uniform_int_distribution<int>(0, static_cast<int>(centroids) - 1)(random_);
-        }));
-        tokens.push_back(shape.dim * nbits / 8);
-        bytes_ = std::make_unique<Array>(
-            Array::generated(DType::u8, tokens, [&] { return std::uniform_int_distribution(0, 255)(random_); }));
-        d.tokens = bytes_->view();
-        d.codes = codes_->view();
-        d.residual = &tables_;
-    }
-
-  private:
-    Sample sample_;
-    std::mt19937 random_;
-    Array centroids_;
-    Array weights_;
-    ResidualTables tables_;
-    std::unique_ptr<Array> codes_;
-    std::unique_ptr<Array> bytes_;
-
-  public:
-    ScoreRequest request;
-};
-
-std::vector<const core::Kernel*> residual_rows() {
-    std::vector<const core::Kernel*> rows;
-    for (const core::Kernel& row : core::cpu_kernels()) {
-        if (row.name.ends_with(".residual") && row.missing_features().empty()) rows.push_back(&row);
-    }
-    return rows;
-}
-
-class ResidualLayouts : public ::testing::TestWithParam<Layout> {};
-INSTANTIATE_TEST_SUITE_P(Cpu, ResidualLayouts, ::testing::ValuesIn(all_layouts),
+class ResidualGradients : public ::testing::TestWithParam<Layout> {};
+INSTANTIATE_TEST_SUITE_P(Cpu, ResidualGradients, ::testing::ValuesIn(all_layouts),
                          [](const auto& chosen) { return std::string(name_of_layout(chosen.param)); });
 
-TEST_P(ResidualLayouts, SmallNumbersAreExact) {
-    unsigned seed = 1;
-    for (const int nbits : {1, 2, 4, 8}) {
-        for (const BitOrder order : {BitOrder::little, BitOrder::colbert}) {
-            for (const std::int64_t lq : {1, 9, 33}) {
-                const Shape shape{GetParam(), DType::f32, 3, 4, lq, 50, 40, true, false, ++seed};
-                SCOPED_TRACE(::testing::PrintToString(shape));
-                const Residuals r(shape, nbits, order, false, small_integers(300));
-                const core::Problem problem = core::make_problem(r.request);
-                const core::reference::Scores truth = core::reference::score(problem.params);
-                for (const core::Kernel* row : residual_rows()) {
-                    SCOPED_TRACE(row->name);
-                    const Results got = run(*row, problem);
-                    EXPECT_EQ(got.scores.values(), truth.scores);
-                    EXPECT_EQ(got.similarity.values(), truth.similarity);
-                    EXPECT_EQ(got.index.values(), (std::vector<double>(truth.index.begin(), truth.index.end())));
-                }
-            }
-        }
-    }
-}
-
-TEST_P(ResidualLayouts, NormalisedTokensAreWithinTheBound) {
-    for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
-        const Shape shape{GetParam(), dtype, 3, 4, 20, 50, 128, true, false, 5};
-        const Residuals r(shape, 4, BitOrder::colbert, true, normal(), 300, dtype);
-        const core::Problem problem = core::make_problem(r.request);
-        const core::reference::Scores truth = core::reference::score(problem.params);
-        const Results first = run(*residual_rows().front(), problem);
-        for (std::size_t p = 0; p < truth.scores.size(); ++p) {
-            EXPECT_LE(std::fabs(first.scores[p] - truth.scores[p]), 7e-7 * truth.scale[p]) << name_of(dtype);
-        }
-        for (const core::Kernel* row : residual_rows()) {
-            EXPECT_TRUE(same_bits(run(*row, problem, Want::all, 2).similarity, first.similarity)) << row->name;
-        }
-    }
-}
-
-TEST_P(ResidualLayouts, GradientsOfQueriesAreExactForSmallNumbers) {
+TEST_P(ResidualGradients, OfQueriesAreExactForSmallNumbers) {
     for (const DType dtype : {DType::f32, DType::f16}) {
         const Shape shape{GetParam(), dtype, 3, 4, 18, 21, 40, true, false, 6};
         const Residuals r(shape, 2, BitOrder::colbert, false, small_integers(300));
@@ -117,23 +35,6 @@ TEST_P(ResidualLayouts, GradientsOfQueriesAreExactForSmallNumbers) {
             core::Gradients gradients{truth.index.data(), scores.view().data, got.view().data, nullptr};
             row->backward(problem.params, gradients);
             EXPECT_EQ(got.values(), want.q);
-        }
-    }
-}
-
-// Cosines, whether or not tokens are normalised when they are decoded.
-TEST(Residual, NormalizeOfTheRequest) {
-    for (const bool decoded : {false, true}) {
-        Residuals r({Layout::cross, DType::f32, 3, 4, 18, 21, 48, false, false, 6}, 4, BitOrder::little, decoded,
-                    normal());
-        r.request.options.normalize = true;
-        const core::Problem problem = core::make_problem(r.request);
-        const core::reference::Scores truth = core::reference::score(problem.params);
-        for (const core::Kernel* row : residual_rows()) {
-            const Results got = run(*row, problem);
-            for (std::size_t p = 0; p < truth.scores.size(); ++p) {
-                EXPECT_NEAR(got.scores[p], truth.scores[p], 7e-7 * truth.scale[p]) << row->name;
-            }
         }
     }
 }

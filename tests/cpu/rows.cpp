@@ -18,4 +18,12 @@ std::vector<const core::Kernel*> rows_for(DType dtype) {
     return rows;
 }
 
+std::vector<const core::Kernel*> rows_named(std::string_view end) {
+    std::vector<const core::Kernel*> rows;
+    for (const core::Kernel& row : core::cpu_kernels()) {
+        if (row.name.ends_with(end) && row.missing_features().empty()) rows.push_back(&row);
+    }
+    return rows;
+}
+
 }  // namespace rowmax::test

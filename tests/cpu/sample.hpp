@@ -106,6 +106,9 @@ Results run(const core::Kernel& row, const core::Problem& problem, Want want = W
 /// The rows that this machine can run and that take this type.
 std::vector<const core::Kernel*> rows_for(DType dtype);
 
+/// Those whose names end so.
+std::vector<const core::Kernel*> rows_named(std::string_view end);
+
 /// Same bits, NaN included.
 bool same_bits(const Array& a, const Array& b);
 

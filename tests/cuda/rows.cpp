@@ -27,6 +27,18 @@ void fetch_back(const DeviceImage& image, const Array& array, const void* from) 
     if (from != nullptr) image.get(array.view().data, from, bytes_of(array));
 }
 
+/// How the rows are called that take tokens of a type.
+std::string_view end_of_name(DType dtype) {
+    switch (dtype) {
+        case DType::f16: return ".f16";
+        case DType::bf16: return ".bf16";
+        case DType::f32: return ".f32";
+        case DType::i8: return ".i8";
+        case DType::f8e4m3: return ".f8e4m3";
+        default: return ".none";
+    }
+}
+
 /// `row`, or the first of its type that takes the problem where it does not.
 const core::Kernel& taking(const core::Kernel& row, const core::Params& params) {
     if (row.refuse(params).empty()) return row;
@@ -41,11 +53,17 @@ const core::Kernel& taking(const core::Kernel& row, const core::Params& params) 
 Results run(const core::Kernel& row, const core::Problem& problem, Want want, int) {
     static DeviceImage image;
     image.give_back();
-    core::Params params = core::mirror(problem.params, [](const std::byte* first, std::size_t bytes) {
+    const auto copy = [](const std::byte* first, std::size_t bytes) {
         std::byte* to = image.take(bytes, reinterpret_cast<std::uintptr_t>(first));
         image.put(to, first, bytes);
         return to;
-    });
+    };
+    core::Params params = core::mirror(problem.params, copy);
+    core::Compressed compressed;
+    if (params.compressed != nullptr) {
+        compressed = core::mirror(problem.params, *params.compressed, copy);
+        params.compressed = &compressed;
+    }
     params.place.cuda = true;
     params.wants_index = want != Want::scores;
     Results results = no_results(params, want);
@@ -73,14 +91,15 @@ Results run(const core::Kernel& row, const core::Problem& problem, Want want, in
 }
 
 std::vector<const core::Kernel*> rows_for(DType dtype) {
+    std::vector<const core::Kernel*> rows = rows_named(end_of_name(dtype));
+    std::erase_if(rows, [](const core::Kernel* row) { return row->write_tokens != nullptr; });  // of hidden states
+    return rows;
+}
+
+std::vector<const core::Kernel*> rows_named(std::string_view end) {
     std::vector<const core::Kernel*> rows;
     for (const core::Kernel& row : core::cuda_kernels()) {
-        const bool takes = row.name.ends_with(std::string(".") + (dtype == DType::f16    ? "f16"
-                                                                  : dtype == DType::bf16 ? "bf16"
-                                                                  : dtype == DType::f32  ? "f32"
-                                                                                         : "none"));
-        const bool of_tokens = row.write_tokens == nullptr;  // not of hidden states
-        if (takes && of_tokens && row.missing_features().empty()) rows.push_back(&row);
+        if (row.name.ends_with(end) && row.missing_features().empty()) rows.push_back(&row);
     }
     return rows;
 }

@@ -89,12 +89,13 @@ constexpr std::int64_t document_of(const core::Params& params, const Plan& plan,
 /// Nothing to look up: unit i is document i, whole, of a dense array.
 constexpr bool plain_documents(const core::Params& params, const Plan& plan) {
     return params.pairs.kind == core::PairKind::cross && plan.blocks == 1 && plan.parts == 1 &&
-           params.d.kind == core::SegmentKind::strided && params.d.inner == 1;
+           params.d.kind == core::SegmentKind::strided && params.d.inner == 1 && params.d.lengths == nullptr;
 }
 
 /// Nothing to look up: row i is token i of the only query.
 constexpr bool plain_queries(const core::Params& params, const Plan& plan) {
-    return params.q.count == 1 && plan.blocks_per_query == 1 && params.q.kind == core::SegmentKind::strided;
+    return params.q.count == 1 && plan.blocks_per_query == 1 && params.q.kind == core::SegmentKind::strided &&
+           params.q.lengths == nullptr;
 }
 
 /// True where each unit brings a query of its own.
