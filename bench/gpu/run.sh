@@ -8,7 +8,7 @@
 #              and build/gpu)
 #   -c COMMIT  what it was built from                              (git's HEAD)
 #
-# Parts: tests python compile float16 bfloat16 float32 cases bytes ncu stream training rivals selection; cases are shapes, pipeline, host,
+# Parts: tests python compile float16 bfloat16 float32 cases bytes ncu stream training rivals selection residual; cases are shapes, pipeline, host,
 # sweeps, tiles, alignment, accuracy and ladder, or those that CASES names; compile makes what Triton's implementations need, so that
 # the parts behind it have time to measure them all. Without parts: all. Each is interrupted after its time (TIMEOUT, seconds: 90),
 # and what it had found by then is kept. PYTHON names a Python with torch (and flash-maxsim, late-interaction-kernels, which are left
@@ -27,7 +27,7 @@ while getopts o:b:c: option; do
 done
 shift $((OPTIND - 1))
 parts=("$@")
-[ $# -gt 0 ] || parts=(tests python compile float16 bfloat16 float32 cases bytes ncu stream training rivals selection)
+[ $# -gt 0 ] || parts=(tests python compile float16 bfloat16 float32 cases bytes ncu stream training rivals selection residual)
 commit=${commit:-$(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD -- src include python bench || echo +changes)}
 mkdir -p "$output"
 failed=()
@@ -119,6 +119,7 @@ for part in "${parts[@]}"; do
         rivals) measure rivals training.py --impl fm lik-unified lik-lowmem fm-invgrid --case colpali-64 colpali-128 kd-256x16 \
             ladder-256 train-128-1024 train-256 train-128 train-32 --output "$file-training-rivals.jsonl" ;;
         selection) measure selection selection.py --output "$file-selection.jsonl" ;;
+        residual) measure residual residual.py --output "$file-residual.jsonl" ;;
         *) echo "run.sh: no part '$part'" >&2 && exit 2 ;;
     esac
     echo "== $part: $((SECONDS - start)) s"

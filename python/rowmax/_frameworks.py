@@ -43,10 +43,6 @@ class Framework(ABC):
         """A numpy array as one of this library, without a copy."""
         return array
 
-    def beside(self, array: Any, like: Any) -> Any:
-        """Numbers that were written out, moved to where another array lies."""
-        return array
-
     def detached(self, array: Any) -> Any:
         """The array for a function without a gradient, its memory as its values say."""
         return array

@@ -75,7 +75,8 @@ def plaid_approx_score_packed(
     """
     framework = common_framework(centroid_scores, codes, ("centroid_scores", "codes"))
     required(cu_seqlens_d=cu_seqlens_d)
-    cu_seqlens_d, documents = (framework.beside(array, centroid_scores) for array in (cu_seqlens_d, documents))
+    cu_seqlens_d = framework.beside(cu_seqlens_d, centroid_scores)
+    documents = None if documents is None else framework.beside(documents, centroid_scores)
     framework.refuse_gradient(centroid_scores=centroid_scores)
     as_bfloat16 = read_as_bfloat16(centroid_scores, dtype, "centroid_scores")
     scores, _ = framework.split_out(out, False)

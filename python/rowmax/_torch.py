@@ -43,10 +43,6 @@ class TorchFramework(Framework):
             tensor = torch.from_numpy(bits)
         return tensor.view(torch.bfloat16) if bits is not array else tensor
 
-    def beside(self, array: Any, like: Any) -> Any:
-        written_out = array is not None and not isinstance(array, Tensor) and like.is_cuda
-        return torch.as_tensor(array, device=like.device) if written_out else array
-
     def detached(self, array: Any) -> Any:
         return array.detach().resolve_neg() if isinstance(array, Tensor) else array
 
