@@ -10,6 +10,7 @@
 #include "core/problem.hpp"
 #include "core/projection.hpp"
 #include "core/registry.hpp"
+#include "core/scratch.hpp"
 #include "core/topk.hpp"
 #include "core/version.hpp"
 
@@ -80,17 +81,13 @@ void run_topk(const Problem& problem, const core::Kernel& row, std::int64_t k, s
     write_hits(best, static_cast<Score*>(out.scores), out.index);
 }
 
-// Scratch memory for a call on a device, where the caller hands it out. `workspace`: how much of it, null for none.
+/// Scratch memory for a call on a device, where the caller hands it out. `workspace`: how much of it, null for none.
 template <class Results>
-void place_workspace(core::Params& params, std::string_view name,
-                     std::size_t (*workspace)(const core::Params&, const Results&), const Results& results,
-                     const Device& device) {
+void place_scratch(core::Params& params, std::string_view name,
+                   std::size_t (*workspace)(const core::Params&, const Results&), const Results& results,
+                   const Device& device) {
     if (workspace == nullptr || device.allocate == nullptr) return;
-    const std::size_t bytes = workspace(params, results);
-    if (bytes == 0) return;
-    params.place.workspace = device.allocate(device.context, bytes);
-    if (params.place.workspace != nullptr) return;
-    throw Error(ErrorCode::out_of_memory, fmt::format("no {} bytes of scratch memory for {}", bytes, name));
+    core::place_workspace(params.place, device, workspace(params, results), name);
 }
 
 /// Scratch memory of a top-k on a device: lists, the scores of a chunk, and what the row needs besides.
@@ -185,7 +182,7 @@ void core::score(Problem& problem, const ScoreRequest& request, const ScoreOutpu
     problem.params.wants_index = raw.index != nullptr;
     if (problem.params.pairs.count == 0) return;
     const core::Kernel& row = core::choose(problem.params, request.options.kernel);
-    place_workspace(problem.params, row.name, row.workspace, raw, request.options.device);
+    place_scratch(problem.params, row.name, row.workspace, raw, request.options.device);
     row.score(problem.params, raw);
 }
 
@@ -219,7 +216,7 @@ void score_backward(const ScoreRequest& request, const TensorView& index, const 
     core::check_disjoint(written, read);
     problem.params.backward = true;
     const core::Kernel& row = core::choose(problem.params, request.options.kernel);
-    place_workspace(problem.params, row.name, row.backward_workspace, raw, request.options.device);
+    place_scratch(problem.params, row.name, row.backward_workspace, raw, request.options.device);
     row.backward(problem.params, raw);
 }
 
