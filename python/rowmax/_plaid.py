@@ -56,7 +56,9 @@ def plaid_candidates(
     required(ivf=ivf, ivf_lengths=ivf_lengths)
     num_documents = at_least(0, "num_documents", num_documents)
     if framework.streams(cells):
-        return framework.plaid_candidates(cells, ivf, ivf_lengths, num_documents, validate)
+        from rowmax import _torch_plaid
+
+        return _torch_plaid.candidates(cells, ivf, ivf_lengths, num_documents, validate)
     found = _native.plaid_candidates(
         cells, ivf, ivf_lengths, num_documents, validate is None or bool(validate)
     )
@@ -218,7 +220,9 @@ def plaid_search(
     one_query = Q.ndim == 2 and cu_seqlens_q is None
     if framework.streams(Q):
         how = (k, nprobe, max(wanted, k), _threshold(threshold))
-        return framework.plaid_search(Q, index, how, q_mask, cu_seqlens_q, validate, kernel, dtype, out)
+        from rowmax import _torch_plaid
+
+        return _torch_plaid.search(Q, index, how, q_mask, cu_seqlens_q, validate, kernel, dtype, out)
     count = Q.shape[0] if Q.ndim == 3 else 1 if one_query else max(len(cu_seqlens_q) - 1, 0)
     shape = (count, min(k, len(index)))
     if out is None:

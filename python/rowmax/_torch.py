@@ -164,16 +164,6 @@ class TorchFramework(Framework):
         pairs = extras | {"pair_q": rows, "pair_d": index.flatten()}
         return self.score(Q, D, "list", pairs, backward=backward).reshape(index.shape), index
 
-    def plaid_candidates(self, *arguments: Any) -> Any:
-        from rowmax import _torch_plaid
-
-        return _torch_plaid.candidates(*arguments)
-
-    def plaid_search(self, *arguments: Any) -> Any:
-        from rowmax import _torch_plaid
-
-        return _torch_plaid.search(*arguments)
-
     def streams(self, Q: Any) -> bool:
         return bool(Q.is_cuda)
 

@@ -53,7 +53,7 @@ def index_on(index: Any, device: Any) -> DeviceIndex:
 
 def _copied(index: Any, device: torch.device) -> DeviceIndex:
     def moved(array: Any) -> Tensor:
-        return TORCH.adopted(array).to(device)  # type: ignore[no-any-return]
+        return TORCH.adopted(array).to(device)
 
     chunks = index.chunks
     lengths = [int(chunk.cu_seqlens[-1]) for chunk in chunks]
