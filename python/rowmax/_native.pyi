@@ -132,6 +132,8 @@ def score_into(Q: Any, D: Any, pairing: str, extras: dict[str, Any], scores: Any
 def use_torch(type: type, capsule: Any, empty: Any, device: Any, dtypes: dict[str, Any], /) -> bool: ...
 def wait(device: int, stream: int, /) -> None:
     """For what is queued on a stream of a CUDA device."""
+def clear(memory: int, size: int, device: int, stream: int, /) -> None:
+    """Zeros in memory of a CUDA device."""
 def pack_plaid(
     path: bytes, documents: Any, cu_seqlens: Any, d_mask: Any, bits_are_bfloat16: bool, nbits: int, centroids: int,
     iterations: int, chunk_documents: int, threads: int, /,

@@ -10,6 +10,7 @@ is read back: the number of places is the most that there can be, and places tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,17 +18,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rowmax import _native
 from rowmax._frameworks import Extras
 from rowmax._torch import TORCH, gradients
 
 _BLOCK_BYTES = 128 << 20
 _BACKWARD_BLOCK_BYTES = 256 << 20
 _KERNEL_DIMS = 128
+_ONE_PASS_ROWS = 256  # at most so many query tokens
+_FEW_SOURCES = 128
 
 
 def score(Q: Tensor, H: Tensor, pairing: str, extras: Extras, want_index: bool) -> tuple[Tensor, Tensor | None]:
     extras = extras | {name: _last_contiguous(extras[name]) for name in ("W", "b") if name in extras}
-    if pairing == "cross" and "cu_seqlens_d" not in extras:
+    # Who is asked in vain writes a long message.
+    few = math.prod(Q.shape[:-1]) <= _ONE_PASS_ROWS or "kernel" in extras
+    if few and pairing == "cross" and "cu_seqlens_d" not in extras:
         try:
             return _pair(TORCH.evaluate(Q, H, pairing, extras, want_index), want_index)
         except NotImplementedError:
@@ -142,10 +148,10 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 def _unit(x: Tensor) -> tuple[Tensor, Tensor]:
     """Rows over their norms, and one over the norms; of a row of zeros both are 0. No square leaves the type's range."""
-    largest = x.abs().amax(-1, keepdim=True)
+    largest = torch.linalg.vector_norm(x, torch.inf, dim=-1, keepdim=True)
     scale = torch.where((largest > 0) & (largest < torch.inf), largest, 1)
     x = x / scale
-    norm = x.square().sum(-1, keepdim=True).sqrt()
+    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
     inverse = torch.where(norm == 0, 0, 1 / norm)
     return x * inverse, inverse / scale
 
@@ -157,6 +163,22 @@ def _by_16_bytes(x: Tensor) -> Tensor:
     steps = (step for step, size in zip(x.stride()[:-1], x.shape, strict=False) if size > 1)
     fits = x.stride(-1) == 1 and x.data_ptr() % 16 == 0 and all(step % 8 == 0 for step in steps)
     return x if fits else x.clone(memory_format=torch.contiguous_format)
+
+
+def _zeros(rows: int, like: Tensor) -> Tensor:
+    zeros = like.new_empty(rows, like.shape[-1])
+    if not zeros.is_cuda:
+        return zeros.zero_()
+    device = zeros.device
+    _native.clear(zeros.data_ptr(), zeros.nbytes, device.index, torch.cuda.current_stream(device).cuda_stream)
+    return zeros
+
+
+def _by_words(x: Tensor) -> Tensor:
+    """Rows as elements of 8 bytes, where they are whole ones: torch moves a row element by element."""
+    count = 8 // x.itemsize
+    fits = x.data_ptr() % 8 == 0 and x.stride(-1) == 1 and all(n % count == 0 for n in (x.shape[-1], *x.stride()[:-1]))
+    return x.view(torch.int64) if fits and x.storage_offset() % count == 0 else x
 
 
 # The gradient.
@@ -172,7 +194,25 @@ class _Winners:
     none: int
 
 
-def _distinct(index: Tensor, none: int, places: int) -> _Winners:
+def _winners(index: Tensor, length: int) -> _Winners:
+    """Of an index [documents, sources] into documents of `length` tokens."""
+    sources = index.shape[1]
+    if sources <= _FEW_SOURCES:
+        return _first_sources(index, length)
+    return _distinct(index, length) if sources < length else _all_tokens(index, length)
+
+
+def _first_sources(index: Tensor, none: int) -> _Winners:
+    """A place for each query token, used by the first of those that chose the same."""
+    number = torch.arange(index.shape[1], dtype=torch.int32, device=index.device)
+    same = index[:, :, None] == index[:, None, :]
+    first = torch.where(same, number, index.shape[1]).amin(-1)
+    won = index >= 0
+    return _Winners(torch.where(won & (first == number), index, none), torch.where(won, first, -1), none)
+
+
+def _distinct(index: Tensor, none: int) -> _Winners:
+    places = index.shape[1]
     key = torch.where(index < 0, none, index)
     ordered, order = key.sort(dim=1, stable=True)
     new = torch.ones_like(ordered)
@@ -200,23 +240,20 @@ class _Backward:
         self.for_q, self.for_h, self.for_w, self.for_b = wanted
         self.length = len(H) if starts is not None else H.shape[1]
         rows = len(H) if starts is not None else H.shape[0] * H.shape[1]
-        self.grad_h = H.new_zeros(rows + 1, H.shape[-1]) if self.for_h else None  # one more, for places left over
+        self.grad_h = _zeros(rows + 1, H) if self.for_h else None  # one more, for places left over
         double = layer.weight.dtype is torch.float32
         wide = torch.float64 if double else torch.float32
         self.grad_w = torch.zeros(layer.weight.shape, dtype=wide, device=H.device)
         self.grad_b = torch.zeros(layer.dim, dtype=wide, device=H.device)
 
-    def places(self, sources: int) -> int:
-        return min(sources, self.length)
-
     def bytes_of_document(self, sources: int) -> int:
         token = self.H.shape[-1] * (24 if self.H.dtype is torch.float32 else 6) + 24 * self.layer.dim
-        return self.places(sources) * token + 48 * sources
+        places = sources if sources <= _FEW_SOURCES else min(sources, self.length)
+        return places * token + 48 * sources + (5 * sources * sources if sources <= _FEW_SOURCES else 0)
 
     def add(self, first: int, index: Tensor, Q: Tensor, grad_scores: Tensor, pairing: str) -> Tensor | None:
         """Documents from `first` on, index [documents, sources]; returns the gradient of Q in float32."""
-        places = self.places(index.shape[1])
-        winners = _distinct(index, self.length, places) if places < self.length else _all_tokens(index, self.length)
+        winners = _winners(index, self.length)
         rows, hidden = self._gather(first, winners)
         x = self.layer.project(hidden)
         tokens, inverse = _unit(x) if self.layer.normalize else (x, None)
@@ -224,22 +261,24 @@ class _Backward:
         if grad is None:
             return grad_q
         if inverse is not None:
-            grad = (grad - (grad * tokens).sum(-1, keepdim=True) * tokens) * inverse
+            grad = grad.addcmul(tokens, (grad * tokens).sum(-1, keepdim=True), value=-1).mul_(inverse)
         self._through_layer(rows.flatten(), hidden.flatten(0, 1), grad.flatten(0, 1))
         return grad_q
 
     def _gather(self, first: int, winners: _Winners) -> tuple[Tensor, Tensor]:
         """Which rows of the gradient the places are, and the hidden states there; zeros in places left over."""
         left_over = winners.tokens == winners.none
-        tokens = torch.where(left_over, 0, winners.tokens)
+        tokens = winners.tokens.masked_fill(left_over, 0)
         if self.starts is not None:
-            row = (self.starts[first : first + len(tokens), None] + tokens).clamp(0, max(len(self.H) - 1, 0))
-            hidden, last = self.H[row], len(self.H)
+            row = (self.starts[first : first + len(tokens), None] + tokens).clamp(0, len(self.H) - 1)
+            hidden, last = _by_words(self.H)[row], len(self.H)
         else:
             document = torch.arange(first, first + len(tokens), device=tokens.device)[:, None]
-            row, hidden = document * self.length + tokens, self.H[document, tokens]
-            last = self.H.shape[0] * self.length
-        return torch.where(left_over, last, row), hidden.masked_fill_(left_over[..., None], 0)
+            row, last = document * self.length + tokens, self.H.shape[0] * self.length
+            in_order = self.H.stride(0) == self.length * self.H.stride(1)
+            hidden = _by_words(self.H.flatten(0, 1))[row] if in_order else self.H[document, tokens]
+        hidden = hidden.masked_fill_(left_over[..., None], 0).view(self.H.dtype)
+        return torch.where(left_over, last, row), hidden
 
     def _of_tokens(
         self, winners: _Winners, tokens: Tensor, Q: Tensor, grad_scores: Tensor, pairing: str
@@ -264,7 +303,8 @@ class _Backward:
         if self.for_w:
             self.grad_w += product(narrow.T, hidden)
         if self.grad_h is not None:
-            self.grad_h[rows] = narrow @ weight if narrow.itemsize == 2 else product(narrow, weight).to(weight.dtype)
+            of_rows = narrow @ weight if narrow.itemsize == 2 else product(narrow, weight).to(weight.dtype)
+            _by_words(self.grad_h).index_copy_(0, rows, _by_words(of_rows))
 
     def results(self, grad_q: Tensor | None, Q: Tensor, H: Tensor) -> list[Tensor | None]:
         dtype = H.dtype

@@ -38,6 +38,8 @@ struct DeviceRuntime {
     /// Whether the stream's work is being recorded into a graph, so that nobody can wait for it.
     bool (*captured)(const Place& place);
     void (*drain)(const Place& place);  ///< the caller waits for what is queued on the stream
+    /// Zeros, in the order of the stream.
+    void (*clear)(const Place& place, void* memory, std::size_t bytes) = nullptr;
 };
 
 /// Null in a build without CUDA (src/no_cuda).

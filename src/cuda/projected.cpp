@@ -76,8 +76,10 @@ int stages_for(const ProjectedKernels& kernels, const core::Params& params, std:
 ProjectedArguments arguments_of(const core::Params& params, const core::Outputs& outputs, std::int64_t rows) {
     const core::Projection& projection = *core::projection_of(params);
     ProjectedArguments arguments;
-    arguments.hidden = tensor_map(document_tensor(hidden_of(params)), projected_box_rows);
-    arguments.weight = tensor_map(weight_tensor(params), projected_box_rows);
+    const TensorShape hidden = document_tensor(hidden_of(params));
+    arguments.whole = tensor_map(hidden, projected_whole_rows);
+    arguments.half = tensor_map(hidden, projected_box_rows);
+    arguments.weight = tensor_map(weight_tensor(params), projected_whole_rows);
     arguments.call.params = params;
     arguments.call.outputs = outputs;
     arguments.call.q_by_16 = by_16(params.q);
@@ -87,8 +89,7 @@ ProjectedArguments arguments_of(const core::Params& params, const core::Outputs&
     arguments.bias = projection.bias;
     arguments.normalize = projection.normalize;
     arguments.tiles = params.d.count * tiles_of_document(params);
-    constexpr int tiles_of_step = projected_cluster * projected_groups;
-    arguments.steps = (arguments.tiles + tiles_of_step - 1) / tiles_of_step;
+    arguments.steps = (arguments.tiles + projected_groups - 1) / projected_groups;
     arguments.chunks = static_cast<int>((projection.hidden + chunk_elements - 1) / chunk_elements);
     arguments.query_rows = static_cast<int>(rows);
     return arguments;
@@ -97,9 +98,8 @@ ProjectedArguments arguments_of(const core::Params& params, const core::Outputs&
 void run(const ProjectedKernels& kernels, const void* kernel, ProjectedArguments& arguments) {
     const core::Params& params = arguments.call.params;
     arguments.call.stages = stages_for(kernels, params, arguments.query_rows);
-    const std::int64_t clusters = device_info(params.place.ordinal).processors / projected_cluster;
     LaunchShape shape;
-    shape.grid = std::min(clusters, arguments.steps) * projected_cluster;
+    shape.grid = std::min<std::int64_t>(device_info(params.place.ordinal).processors, arguments.steps);
     shape.threads = kernels.threads;
     shape.shared_bytes = 1024 + arguments.call.stages * projected_slot_bytes +
                          arguments.query_rows * projected_row_bytes + kernels.control_bytes;

@@ -134,10 +134,15 @@ void drain(const core::Place& place) {
     check(cudaStreamSynchronize(stream_of(place)), "waiting for a stream");
 }
 
+void clear(const core::Place& place, void* memory, std::size_t bytes) {
+    const CurrentDevice current(place.ordinal);
+    check(cudaMemsetAsync(memory, 0, bytes, stream_of(place)), "cudaMemsetAsync");
+}
+
 constexpr core::DeviceRuntime runtime{
     &device_count,   &problem,     &name,       &wake,       &free_bytes, &allocate, &release, &allocate_pinned,
     &release_pinned, &make_stream, &end_stream, &make_event, &end_event,  &record,   &wait,    &finish,
-    &copy,           &captured,    &drain};
+    &copy,           &captured,    &drain,      &clear};
 
 }  // namespace
 }  // namespace rowmax::cuda

@@ -57,10 +57,12 @@ def test_scores(layout, normalize):
     assert torch.equal(only, scores) and none is None
 
 
+@pytest.mark.parametrize("few", [blocks._FEW_SOURCES, 0], ids=["few sources", "sorted"])
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.usefixtures("block_bytes")
-def test_gradients(layout, normalize):
+def test_gradients(layout, normalize, few, monkeypatch):
+    monkeypatch.setattr(blocks, "_FEW_SOURCES", few)
     inputs, options = case(layout)
     scores, index = rowmax.maxsim_from_hidden(*inputs, normalize=normalize, return_index=True, **options)
     weight = torch.randn(scores.shape, generator=torch.Generator().manual_seed(7))

@@ -2,15 +2,12 @@
 //
 //   slot    a chunk of both warpgroups' tiles (128 tokens x 128 bytes each), then of all rows of W (128 x 128 bytes)
 //   full    barrier of a slot: the producer's arrival, and the bytes of its boxes
-//   empty   barrier of a slot: one arrival of every reading warp of the cluster
-//
-// Each thread block of a cluster brings its tiles for itself and its share of W for all. A slot that gets bytes from
-// the other thread block must be empty in both, so readers arrive at the empty barriers of both.
+//   empty   barrier of a slot: one arrival of every reading warp
 #pragma once
 
 #include "cuda/kernels/document_ring.cuh"
 #include "cuda/kernels/projected_arguments.hpp"
-#include "cuda/prim/cluster.cuh"
+#include "cuda/prim/bulk_tensor.cuh"
 
 namespace rowmax::cuda {
 
@@ -20,12 +17,11 @@ struct ProjectedRing {
     Tile tiles[projected_stages_most][projected_groups];  ///< of a step, beside its first chunk; boxes are of 64 tokens
 };
 
-/// By one thread, before the cluster's first barrier.
-template <int Cluster>
+/// By one thread, before the block's first barrier.
 __device__ __forceinline__ void init_ring(ProjectedRing& ring) {
     for (int s = 0; s < projected_stages_most; ++s) {
         init(&ring.full[s], 1);
-        init(&ring.empty[s], 4 * projected_groups * Cluster);
+        init(&ring.empty[s], 4 * projected_groups);
     }
 }
 
@@ -52,7 +48,6 @@ __device__ __forceinline__ Tile projected_tile(const ProjectedArguments& argumen
     return tile;
 }
 
-template <int Cluster>
 class ProjectedProducer {
   public:
     __device__ __forceinline__ ProjectedProducer(ProjectedRing& ring, std::byte* slots,
@@ -61,14 +56,12 @@ class ProjectedProducer {
 
     /// By one warp.
     __device__ __forceinline__ void run() {
-        const std::int64_t cluster = blockIdx.x / Cluster;
-        const std::int64_t clusters = gridDim.x / Cluster;
-        const std::int64_t end = first_step(arguments_, cluster + 1, clusters);
-        for (std::int64_t step = first_step(arguments_, cluster, clusters); step < end; ++step) {
-            const std::int64_t first = (step * Cluster + rank_) * projected_groups;
+        const std::int64_t end = first_step(arguments_, blockIdx.x + 1, gridDim.x);
+        for (std::int64_t step = first_step(arguments_, blockIdx.x, gridDim.x); step < end; ++step) {
             Tile tiles[projected_groups];
 #pragma unroll
-            for (int g = 0; g < projected_groups; ++g) tiles[g] = projected_tile(arguments_, first + g);
+            for (int g = 0; g < projected_groups; ++g)
+                tiles[g] = projected_tile(arguments_, step * projected_groups + g);
             if (threadIdx.x % 32 == 0) send(tiles);
             __syncwarp();
         }
@@ -94,28 +87,16 @@ class ProjectedProducer {
             arrive_expecting(full, static_cast<std::uint32_t>((boxes + weight_boxes) * box_bytes));
 #pragma unroll
             for (int g = 0; g < projected_groups; ++g) {
-                BoxCorner at{chunk * chunk_elements, tiles[g].base, 0, outer(tiles[g])};
-#pragma unroll 1
-                for (int b = 0; b < tiles[g].flags.boxes(); ++b, at.token += projected_box_rows) {
-                    copy_box(slot + g * tile_bytes + b * box_bytes, &arguments_.hidden, at, full);
+                const BoxCorner at{chunk * chunk_elements, tiles[g].base, 0, outer(tiles[g])};
+                if (tiles[g].flags.boxes() == 2) {
+                    copy_box(slot + g * tile_bytes, &arguments_.whole, at, full);
+                } else if (tiles[g].flags.boxes() == 1) {
+                    copy_box(slot + g * tile_bytes, &arguments_.half, at, full);
                 }
             }
-            send_weights(slot + projected_groups * tile_bytes, chunk, full);
+            const BoxCorner weights{chunk * chunk_elements, 0, 0, 0};
+            copy_box(slot + projected_groups * tile_bytes, &arguments_.weight, weights, full);
             place_.advance(arguments_.call.stages);
-        }
-    }
-
-    __device__ __forceinline__ void send_weights(std::byte* to, int chunk, Barrier* full) const {
-        constexpr int own = weight_boxes / Cluster;
-#pragma unroll
-        for (int i = 0; i < own; ++i) {
-            const int b = static_cast<int>(rank_) * own + i;
-            const BoxCorner at{chunk * chunk_elements, b * projected_box_rows, 0, 0};
-            if constexpr (Cluster == 1) {
-                copy_box(to + b * box_bytes, &arguments_.weight, at, full);
-            } else {
-                copy_box_to_cluster(to + b * box_bytes, &arguments_.weight, at, full, (1U << Cluster) - 1U);
-            }
         }
     }
 
@@ -127,12 +108,10 @@ class ProjectedProducer {
     ProjectedRing& ring_;
     std::byte* slots_;
     const ProjectedArguments& arguments_;
-    const std::uint32_t rank_ = Cluster == 1 ? 0 : cluster_rank();
     RingPlace place_;
 };
 
 /// A reading warp's view of the ring.
-template <int Cluster>
 class ProjectedRingReader {
   public:
     __device__ __forceinline__ ProjectedRingReader(ProjectedRing& ring, std::byte* slots, int stages)
@@ -151,12 +130,7 @@ class ProjectedRingReader {
     /// This warp has read the slot.
     __device__ __forceinline__ void release(int slot) {
         __syncwarp();
-        const std::uint32_t lane = threadIdx.x % 32;
-        if constexpr (Cluster == 1) {
-            if (lane == 0) arrive(&ring_.empty[slot]);
-        } else {
-            if (lane < Cluster) arrive_at(&ring_.empty[slot], lane);
-        }
+        if (threadIdx.x % 32 == 0) arrive(&ring_.empty[slot]);
     }
 
   private:

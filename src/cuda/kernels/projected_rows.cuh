@@ -8,8 +8,8 @@
 //   warpgroup g   multiplies and finishes its tiles; both share the chunks of W
 //   one warp      fills the ring (projected_ring.cuh)
 //
-// A cluster of two thread blocks shares W: it is read from L2 for every four tiles, which is as much as a third of what
-// they are read from memory. While tiles are finished, the ring is filled.
+// W is read from L2 for every two tiles, half as many bytes as they are themselves. While tiles are finished, the ring
+// fills.
 //
 //   shared memory: slots of the ring | query rows, two tiles of 64 dimensions | ProjectedControl
 #pragma once
@@ -29,7 +29,7 @@ struct ProjectedControl {
     static constexpr int buffers = 2;
     ProjectedRing ring;
     float bias[projected_dim_most];
-    RowPlace places[projected_rows_most];
+    std::int64_t places[projected_rows_most];  ///< of each row's maximum of the first tile; -1: not a token
     Maximum<true> maxima[projected_groups][buffers][4][projected_columns];
 };
 
@@ -49,7 +49,7 @@ __device__ __forceinline__ void load_bias(const ProjectedArguments& arguments, f
 
 template <TokenType Type>
 __device__ __forceinline__ void load_all_queries(const ProjectedArguments& arguments, std::byte* queries,
-                                                 RowPlace* places) {
+                                                 std::int64_t* places) {
     const auto thread = static_cast<int>(threadIdx.x);
     for (int i = thread; i < arguments.query_rows * projected_row_bytes / 16; i += projected_reader_threads) {
         reinterpret_cast<uint4*>(queries)[i] = make_uint4(0, 0, 0, 0);
@@ -57,12 +57,18 @@ __device__ __forceinline__ void load_all_queries(const ProjectedArguments& argum
     sync_threads(projected_groups + 1, projected_reader_threads);
     for (int first = 0; first < arguments.query_rows; first += projected_columns) {
         load_query_rows<Type>(arguments.call, {0, 0, 0}, queries, arguments.query_rows, first, projected_columns,
-                              thread, projected_reader_threads, places);
+                              thread, projected_reader_threads);
+    }
+    const Plan& plan = arguments.call.plan;
+    const std::int64_t length = arguments.call.params.q.max_length;
+    for (int i = thread; i < arguments.query_rows; i += projected_reader_threads) {
+        const Row row = row_of(arguments.call.params, plan, {0, 0, 0}, i);
+        places[i] = row.in_query ? row.query * plan.width * plan.parts * length + row.position : -1;
     }
     fence_async_proxy();
 }
 
-template <TokenType Type, int Cluster, bool WantTokens>
+template <TokenType Type, bool WantTokens>
 class ProjectedReader {
   public:
     __device__ __forceinline__ ProjectedReader(ProjectedControl& control, std::byte* slots, std::byte* queries,
@@ -74,10 +80,8 @@ class ProjectedReader {
           reader_(control.ring, slots, arguments.call.stages) {}
 
     __device__ __forceinline__ void run() {
-        const std::int64_t cluster = blockIdx.x / Cluster;
-        const std::int64_t clusters = gridDim.x / Cluster;
-        const std::int64_t end = first_step(arguments_, cluster + 1, clusters);
-        for (std::int64_t step = first_step(arguments_, cluster, clusters); step < end; ++step) {
+        const std::int64_t end = first_step(arguments_, blockIdx.x + 1, gridDim.x);
+        for (std::int64_t step = first_step(arguments_, blockIdx.x, gridDim.x); step < end; ++step) {
             reader_.wait_full();
             const Tile& tile = reader_.tile(group_);
             unit_ = {0, uniform(tile.unit.item), tile.unit.part};
@@ -113,11 +117,12 @@ class ProjectedReader {
         wait_multiply_groups<0>();
         reader_.release(reader_.slot());
         reader_.advance();
+        const float* bias = arguments_.bias == nullptr ? nullptr : control_.bias;
         TokenWords tokens[Halves];
 #pragma unroll
         for (int h = 0; h < Halves; ++h) {
             sum_is_complete(sums[h]);
-            round_tokens<Type>(sums[h], control_.bias, arguments_.normalize, tokens[h]);
+            round_tokens<Type>(sums[h], bias, arguments_.normalize, tokens[h]);
         }
         if constexpr (WantTokens) {
 #pragma unroll
@@ -197,15 +202,13 @@ class ProjectedReader {
     }
 
     __device__ __forceinline__ void write_row(int row, const Maximum<true>& maximum) const {
-        const RowPlace place = control_.places[row];
-        if (!place.in_query()) return;
         const Plan& plan = arguments_.call.plan;
-        const std::int64_t length = arguments_.call.params.q.max_length;
-        const std::int64_t at = place.first() + unit_.item * length;
-        const std::int64_t pair = core::detail::quotient(at, length);
-        const std::int64_t to = (pair * plan.parts + unit_.part) * length + (at - pair * length);
-        plan.part_maxima[to] = maximum.value;
-        plan.part_index[to] = maximum.token;
+        const std::int64_t place = control_.places[row];
+        if (place < 0) return;
+        const std::int64_t tile = std::int64_t{unit_.item} * plan.parts + unit_.part;
+        const std::int64_t at = place + tile * arguments_.call.params.q.max_length;
+        plan.part_maxima[at] = maximum.value;
+        plan.part_index[at] = maximum.token;
     }
 
     __device__ __forceinline__ void write_tokens(const TokenWords& tokens, int token) const {
@@ -228,7 +231,7 @@ class ProjectedReader {
     const std::uint32_t queries_;
     const ProjectedArguments& arguments_;
     const int group_;
-    ProjectedRingReader<Cluster> reader_;
+    ProjectedRingReader reader_;
     const int warp_ = uniform(static_cast<int>(threadIdx.x / 32 % 4));
     const int lane_ = static_cast<int>(threadIdx.x % 32);
     Unit unit_;
@@ -238,8 +241,8 @@ class ProjectedReader {
     std::uint32_t keep_[2];
 };
 
-template <TokenType Type, int Cluster, bool WantTokens>
-__global__ void __cluster_dims__(Cluster, 1, 1) __launch_bounds__(tiled_threads(projected_groups), 1)
+template <TokenType Type, bool WantTokens>
+__global__ void __launch_bounds__(tiled_threads(projected_groups), 1)
     projected_rows(const __grid_constant__ ProjectedArguments arguments) {
     extern __shared__ std::byte memory[];
     using Share = Registers<projected_groups>;
@@ -247,30 +250,28 @@ __global__ void __cluster_dims__(Cluster, 1, 1) __launch_bounds__(tiled_threads(
     std::byte* queries = slots + arguments.call.stages * projected_slot_bytes;
     auto& control = *reinterpret_cast<ProjectedControl*>(queries + arguments.query_rows * projected_row_bytes);
     if (threadIdx.x == 0) {
-        init_ring<Cluster>(control.ring);
+        init_ring(control.ring);
         fence_barrier_init();
     }
-    sync_cluster();
+    __syncthreads();
     const int warp = uniform(static_cast<int>(threadIdx.x / 32));
     if (warp < 4 * projected_groups) {
         take_registers<Share::reader>();
         load_bias<Type>(arguments, control.bias);
         if constexpr (!WantTokens) load_all_queries<Type>(arguments, queries, control.places);
         sync_threads(projected_groups + 1, projected_reader_threads);
-        ProjectedReader<Type, Cluster, WantTokens>(control, slots, queries, arguments, warp / 4).run();
+        ProjectedReader<Type, WantTokens>(control, slots, queries, arguments, warp / 4).run();
     } else {
         release_registers<Share::others>();
-        if (warp == 4 * projected_groups) ProjectedProducer<Cluster>(control.ring, slots, arguments).run();
+        if (warp == 4 * projected_groups) ProjectedProducer(control.ring, slots, arguments).run();
     }
-    // Others of the cluster may still write to this one's shared memory.
-    sync_cluster();
 }
 
 template <TokenType Type>
 ProjectedKernels projected_kernels() {
     ProjectedKernels kernels;
-    kernels.score = reinterpret_cast<const void*>(&projected_rows<Type, projected_cluster, false>);
-    kernels.tokens = reinterpret_cast<const void*>(&projected_rows<Type, projected_cluster, true>);
+    kernels.score = reinterpret_cast<const void*>(&projected_rows<Type, false>);
+    kernels.tokens = reinterpret_cast<const void*>(&projected_rows<Type, true>);
     kernels.threads = tiled_threads(projected_groups);
     kernels.control_bytes = static_cast<int>(sizeof(ProjectedControl));
     return kernels;

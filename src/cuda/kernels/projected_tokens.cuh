@@ -31,7 +31,7 @@ __device__ __forceinline__ float largest_of_quad(float x) {
     return fmaxf(x, exchange(x, 2));
 }
 
-/// `bias` has 128 numbers.
+/// `bias` has 128 numbers, in shared memory.
 __device__ __forceinline__ void add_bias(float (&sums)[64], const float* bias) {
     const auto column = static_cast<int>(threadIdx.x % 4) * 2;
 #pragma unroll
@@ -75,8 +75,11 @@ __device__ __forceinline__ void scale_far_rows(float (&sums)[64], const OfRows& 
         first = fmaxf(first, fmaxf(fabsf(sums[4 * j]), fabsf(sums[4 * j + 1])));
         second = fmaxf(second, fmaxf(fabsf(sums[4 * j + 2]), fabsf(sums[4 * j + 3])));
     }
-    first = is_far(squares.first) ? scale_to_one(largest_of_quad(first)) : 1.0F;
-    second = is_far(squares.second) ? scale_to_one(largest_of_quad(second)) : 1.0F;
+    // All lanes exchange, also those whose rows are not far.
+    first = scale_to_one(largest_of_quad(first));
+    second = scale_to_one(largest_of_quad(second));
+    if (!is_far(squares.first)) first = 1;
+    if (!is_far(squares.second)) second = 1;
 #pragma unroll
     for (int j = 0; j < 16; ++j) {
         sums[4 * j] *= first;
@@ -86,6 +89,11 @@ __device__ __forceinline__ void scale_far_rows(float (&sums)[64], const OfRows& 
     }
 }
 
+/// Within two units of the last place, which is nothing beside the tokens' rounding.
+__device__ __forceinline__ float quick_inverse_root(float sum) {
+    return sum == 0 ? 0.0F : rsqrtf(sum);
+}
+
 /// One over the norms; rows may be scaled.
 __device__ __forceinline__ OfRows inverse_norms_of(float (&sums)[64]) {
     OfRows squares = squares_of_rows(sums);
@@ -93,12 +101,12 @@ __device__ __forceinline__ OfRows inverse_norms_of(float (&sums)[64]) {
         scale_far_rows(sums, squares);
         squares = squares_of_rows(sums);
     }
-    return {inverse_root(squares.first), inverse_root(squares.second)};
+    return {quick_inverse_root(squares.first), quick_inverse_root(squares.second)};
 }
 
 template <TokenType Type>
 __device__ __forceinline__ void round_tokens(float (&sums)[64], const float* bias, bool normalize, TokenWords& tokens) {
-    add_bias(sums, bias);
+    if (bias != nullptr) add_bias(sums, bias);
     OfRows inverse{1, 1};
     if (normalize) inverse = inverse_norms_of(sums);
 #pragma unroll

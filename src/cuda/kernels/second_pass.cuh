@@ -31,7 +31,10 @@ __global__ void __launch_bounds__(second_pass_threads) join_parts(const __grid_c
         const std::int64_t position = first + lane;
         const bool in_query = position < params.q.max_length;
         Maximum<true> best;
-        for (int part = 0; in_query && part < call.plan.parts; ++part) {
+        const int parts = in_query ? call.plan.parts : 0;
+        // Several loads under way at once.
+#pragma unroll 8
+        for (int part = 0; part < parts; ++part) {
             const std::int64_t at = (pair * call.plan.parts + part) * params.q.max_length + position;
             join(best, {call.plan.part_maxima[at], call.plan.part_index[at]});
         }
