@@ -74,8 +74,9 @@ class DocumentLoads {
         while (!next_is_empty()) {
         }
         if constexpr (readers_move) {
-            if (team_.member == 0 && lane_ == 0) ring_.tiles[next_.slot] = end;
-            return hand_over(0);
+            if (team_.member == 0 && lane_ == 0) ring_.tiles[stage_of(next_.slot)] = end;
+            for (int s = 0; s < (WholeTiles ? slots_of_tile() : 1); ++s) hand_over(0);
+            return;
         }
         if (lane_ != 0) return;
         const int stage = stage_of(next_.slot);
@@ -122,11 +123,12 @@ class DocumentLoads {
 
     // A slot is full when the copies of all lanes are there: 33 arrivals a warp.
     __device__ __forceinline__ void hand_over(int rows) {
+        const int stage = stage_of(next_.slot);
         if (lane_ == 0) {
-            ring_.rows[next_.slot] = rows;
-            arrive(&ring_.full[next_.slot]);
+            ring_.rows[stage] = rows;
+            arrive(&ring_.full[stage]);
         }
-        arrive_behind_copies(&ring_.full[next_.slot]);
+        arrive_behind_copies(&ring_.full[stage]);
     }
 
     // Readers may wait for what is open before they leave a slot.

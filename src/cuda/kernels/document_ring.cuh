@@ -143,6 +143,8 @@ class DocumentReaderOf {
     }
     /// The tile whose first slot is next and is full.
     [[nodiscard]] __device__ __forceinline__ const Tile& tile() const { return ring_.tiles[place_.slot]; }
+    /// What DocumentRing::rows has of the slot.
+    [[nodiscard]] __device__ __forceinline__ int rows() const { return ring_.rows[place_.slot]; }
     __device__ __forceinline__ void read_head(TileHead& head) {
         const Tile& tile = next();
         head.flags.bits = uniform(tile.flags.bits);

@@ -20,6 +20,7 @@
 #include "cuda/kernels/products.cuh"
 #include "cuda/kernels/query_tile.cuh"
 #include "cuda/kernels/roles.cuh"
+#include "cuda/kernels/shifted_rows.cuh"
 #include "cuda/prim/wgmma.cuh"
 
 namespace rowmax::cuda {
@@ -66,6 +67,10 @@ class ManyRowsReader {
         if (now.bits == usual_) {
             take_columns<128, true>(now);
         } else {
+            if constexpr (holds_tiles) {
+                if (call_.d_by_loads) [[unlikely]]
+                    put_right();
+            }
             if (now.first()) begin_unit(reader_.tile().unit);
             take_any(now);
         }
@@ -90,6 +95,26 @@ class ManyRowsReader {
         }
     }
 
+    // A tile that was loaded: all warps that multiply move its rows to where they belong, 16 rows of a slot at a time.
+    __device__ __forceinline__ void put_right() {
+        using Rows = ShiftedRows<Type, 4>;
+        constexpr int of_slot = tile_tokens / Rows::at_once;
+        const int stage = reader_.slot();
+        const int rows = reader_.rows();
+        const std::uint32_t ninths = ninths_of_ring<Type>(1, 0, call_.stages);
+#pragma unroll 1
+        for (int i = 4 * group_ + warp_; call_.d_shifted && i < of_slot * slots_of_tile_; i += reading_warps) {
+            const int slot = i / of_slot;
+            const int first = i % of_slot * Rows::at_once;
+            if (first >= rows / 16) continue;
+            Rows::move(reader_.address() + slot * slot_bytes,
+                       ninths + (stage * slots_of_tile_ + slot) * ninths_bytes_of(Type), first,
+                       static_cast<unsigned>(rows), static_cast<unsigned>(call_.params.d.row_stride));
+        }
+        fence_async_proxy();
+        sync_threads(9, 128 * many_rows_groups);
+    }
+
     __device__ __forceinline__ void begin_unit(const Unit& unit) {
         const bool reload = new_queries(call_.params, unit_, unit);
         unit_ = unit;
@@ -109,7 +134,7 @@ class ManyRowsReader {
         const int thread = static_cast<int>(threadIdx.x % 128);
         const int used = rows_used(call_.params, call_.plan, unit_);
         at_work_ = uniform(max(2, (used + rows_of_warpgroup - 1) / rows_of_warpgroup));
-        usual_ = group_ < at_work_ ? TileFlags::usual : -1;
+        usual_ = group_ < at_work_ && !call_.d_by_loads ? TileFlags::usual : -1;
         next_group_ = group_ + 1 < at_work_ ? group_ + 1 : 0;
         if (group_ >= at_work_) return;
         place_ = place_of(call_, unit_, row_of(call_.params, call_.plan, unit_, row_number(lane_ % 2)));
@@ -274,9 +299,9 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
     constexpr int most_loaders = 3;
     const int loaders = filling_warps(call, most_loaders);
     if (lane_anew() == 0) {
-        // A loading warp arrives once for each slot.
-        const bool each = holds_whole_tiles<Type> && call.d_by_loads;
-        init_ring(control.ring, slots, reading_warps, each ? loaders * slots_of_token<Type>(call.params.dim) : loaders);
+        const bool loaded = holds_whole_tiles<Type> && call.d_by_loads;
+        const int arrivals = loaded ? arrivals_of_copies * slots_of_token<Type>(call.params.dim) : 1;
+        init_ring(control.ring, slots, reading_warps, loaders * arrivals);
         if (threadIdx.x == 0) init_oct_sums(control.sums, reading_warps);
         fence_barrier_init();
     }
@@ -291,8 +316,8 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
         // The last two warps help.
         const bool helps = warp > reading_warps + 1;
         if (warp == reading_warps || (helps && loaders > 1)) {
-            fill_ring<Type, holds_whole_tiles<Type>, 2>(control.ring, arguments, 0, 1,
-                                                        {helps ? warp - reading_warps - 1 : 0, most_loaders});
+            fill_ring<Type, holds_whole_tiles<Type>, holds_whole_tiles<Type> ? 0 : 2>(
+                control.ring, arguments, 0, 1, {helps ? warp - reading_warps - 1 : 0, most_loaders});
         }
         if (warp == reading_warps + 1) write_scores_of_octs(control.sums, call);
     }
