@@ -55,10 +55,16 @@ def cloud(name: str, count: int, dim: int, seed: int) -> torch.Tensor:
     return points
 
 
-def torch_chamfer(P: torch.Tensor, R: torch.Tensor) -> torch.Tensor:
+def torch_squared(P: torch.Tensor, R: torch.Tensor, direct: bool) -> torch.Tensor:
+    """By |p|^2 + |r|^2 - 2 p.r, torch's default, or by differences."""
     if P.shape[0] * R.shape[0] > PAIRS_WRITTEN:
-        raise MemoryError(f"torch.cdist: {P.shape[0]} x {R.shape[0]} distances, and their gradient, do not fit")
-    squared = torch.cdist(P, R, compute_mode="donot_use_mm_for_euclid_dist").square()
+        raise MemoryError(f"torch.cdist: {P.shape[0]} x {R.shape[0]} distances do not fit")
+    mode = "donot_use_mm_for_euclid_dist" if direct else "use_mm_for_euclid_dist_if_necessary"
+    return torch.cdist(P, R, compute_mode=mode).square()
+
+
+def torch_chamfer(P: torch.Tensor, R: torch.Tensor, direct: bool = False) -> torch.Tensor:
+    squared = torch_squared(P, R, direct)
     return squared.amin(1).mean() + squared.amin(0).mean()
 
 
@@ -80,6 +86,7 @@ CHAMFERS = {
     "fm": fm_chamfer,
     "fm, inverse grid": fm_invgrid_chamfer,
     "torch": torch_chamfer,
+    "torch, direct": partial(torch_chamfer, direct=True),
 }
 
 
@@ -103,23 +110,23 @@ def chamfer_line(impl: str, name: str, count: int, dim: int) -> dict:
         "extra_mib": extra_mib(step),
     }
     del first, second
-    slow = count >= 10**6 or impl == "torch"
+    slow = count >= 10**6 or impl.startswith("torch")
     times = eager(step, 5 if slow else 15, 1 if slow else 3)
     with torch.no_grad():
         forward = eager(lambda: chamfer(P, R), 5 if slow else 15, 1)
     return line | times | {"forward_ms": forward["median_ms"]}
 
 
-def torch_nearest(P: torch.Tensor, R: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    if P.shape[0] * R.shape[0] > PAIRS_WRITTEN:
-        raise MemoryError(f"torch.cdist: {P.shape[0]} x {R.shape[0]} distances")
-    squared = torch.cdist(P, R, compute_mode="donot_use_mm_for_euclid_dist").square()
-    return squared.topk(k, largest=False)
+def torch_nearest(P: torch.Tensor, R: torch.Tensor, k: int, direct: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch_squared(P, R, direct).topk(k, largest=False)
+
+
+NEAREST = {"rowmax": rowmax.nearest, "torch": torch_nearest, "torch, direct": partial(torch_nearest, direct=True)}
 
 
 def nearest_line(impl: str, name: str, count: int, dim: int, k: int) -> dict:
     P, R = (cloud(name, count, dim, seed) for seed in (1, 2))
-    nearest = {"rowmax": rowmax.nearest, "torch": torch_nearest}[impl]
+    nearest = NEAREST[impl]
     distance = nearest(P, R, k)[0]
     exact = rowmax.nearest(P.double(), R.double(), k)[0]
     error = ((distance.double() - exact).abs() / exact.clamp(min=1e-12)).max().item()
@@ -179,7 +186,7 @@ def main(options: list[str] | None = None) -> None:
                 add(impl, name, partial(chamfer_line, impl, name, count, dim), shape=f"{count} x {dim}")
     if "neighbours" in args.only:
         for name, count, dim, k in NEIGHBOURS:
-            for impl in ("rowmax", "torch"):
+            for impl in NEAREST:
                 add(impl, name, partial(nearest_line, impl, name, count, dim, k), shape=f"{count} x {dim}, k = {k}")
     if "sums" in args.only:
         for contention, sources, n, channels in SUMS:

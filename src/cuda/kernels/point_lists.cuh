@@ -1,4 +1,4 @@
-// The k nearest targets of every source: sorted lists in scratch memory, a column a source, so that threads with
+// The k nearest targets of every source: lists in scratch memory, a column a source, so that threads with
 // neighbouring sources touch neighbouring numbers.
 //
 //   list_tiles   every pair, tile by tile (square_distances.cuh): 256 threads make distances, 64 of them offer those of
@@ -13,7 +13,8 @@ namespace rowmax::cuda {
 
 inline constexpr std::int32_t no_target = 0x7fffffff;
 
-/// NaN first, then ascending; the lowest number among equals.
+/// A heap, whose root is the last of the list: NaN comes first, then the nearer, then the lower number. Sorted in the
+/// end.
 template <class Value>
 class PointList {
   public:
@@ -24,51 +25,100 @@ class PointList {
           stride_(call.sources.items.rows),
           k_(has_source ? static_cast<int>(call.k) : 0) {
         if (has_source) return;
-        limit_ = -1;
-        last_ = 0;
+        limit_.distance = -1;
+        limit_.number = 0;
     }
 
     /// The last of a full list; while there is room, infinitely far.
-    [[nodiscard]] __device__ Value limit() const { return limit_; }
-    [[nodiscard]] __device__ std::int32_t last() const { return last_; }
-    [[nodiscard]] __device__ int count() const { return count_; }
+    [[nodiscard]] __device__ Value limit() const { return limit_.distance; }
+    [[nodiscard]] __device__ std::int32_t last() const { return limit_.number; }
 
     __device__ void offer(Value distance, std::int32_t number) {
-        const bool full = count_ == k_;
-        if (full && !comes_first(distance, number, limit_, last_)) return;
-        int at = full ? k_ - 1 : count_++;
-        for (; at > 0; --at) {
-            const Value before = distance_[(at - 1) * stride_];
-            const std::int32_t whose = number_[(at - 1) * stride_];
-            if (!comes_first(distance, number, before, whose)) break;
-            distance_[at * stride_] = before;
-            number_[at * stride_] = whose;
+        const Entry entry{distance, number};
+        if (count_ < k_) {
+            rise(entry);
+        } else if (before(entry, limit_)) {
+            sink(entry, k_);
+        } else {
+            return;
         }
-        distance_[at * stride_] = distance;
-        number_[at * stride_] = number;
-        if (count_ < k_) return;
-        limit_ = distance_[(k_ - 1) * stride_];
-        last_ = number_[(k_ - 1) * stride_];
+        if (count_ == k_) limit_ = at(0);
     }
 
     /// To the results, as row `row` of the storage.
-    __device__ void write(const ListArguments& call, std::int64_t item, std::int64_t row) const {
+    __device__ void write(const ListArguments& call, std::int64_t item, std::int64_t row) {
+        sort();
         const PointSide& targets = call.targets;
         for (int j = 0; j < count_; ++j) {
-            static_cast<Value*>(call.results)[row * k_ + j] = distance_[j * stride_];
-            const std::int64_t target = targets.row(targets.first(item) + number_[j * stride_]);
+            const Entry entry = at(j);
+            static_cast<Value*>(call.results)[row * k_ + j] = entry.distance;
+            const std::int64_t target = targets.row(targets.first(item) + entry.number);
             if (call.index != nullptr) call.index[row * k_ + j] = target - targets.items.first(item);
         }
     }
 
   private:
+    struct Entry {
+        Value distance = infinite<Value>();
+        std::int32_t number = no_target;
+    };
+    [[nodiscard]] __device__ static bool before(const Entry& a, const Entry& b) {
+        return comes_first(a.distance, a.number, b.distance, b.number);
+    }
+    [[nodiscard]] __device__ Entry at(int place) const {
+        return {distance_[place * stride_], number_[place * stride_]};
+    }
+    __device__ void put(int place, const Entry& entry) {
+        distance_[place * stride_] = entry.distance;
+        number_[place * stride_] = entry.number;
+    }
+
+    /// One more, from the bottom.
+    __device__ void rise(const Entry& entry) {
+        int place = count_++;
+        while (place > 0) {
+            const int above = (place - 1) / 2;
+            const Entry other = at(above);
+            if (!before(other, entry)) break;
+            put(place, other);
+            place = above;
+        }
+        put(place, entry);
+    }
+
+    /// In the place of the root, in a heap of `size`.
+    __device__ void sink(const Entry& entry, int size) {
+        int place = 0;
+        for (int below = 1; below < size; below = 2 * place + 1) {
+            Entry later = at(below);
+            if (below + 1 < size) {
+                const Entry other = at(below + 1);
+                if (before(later, other)) {
+                    later = other;
+                    ++below;
+                }
+            }
+            if (!before(entry, later)) break;
+            put(place, later);
+            place = below;
+        }
+        put(place, entry);
+    }
+
+    __device__ void sort() {
+        for (int size = count_ - 1; size > 0; --size) {
+            const Entry entry = at(size);
+            put(size, at(0));
+            sink(entry, size);
+        }
+    }
+
     Value* distance_;
     std::int32_t* number_;
     std::int64_t stride_;
     int k_;
     int count_ = 0;
-    Value limit_ = infinite<Value>();
-    std::int32_t last_ = no_target;
+    Entry limit_;
 };
 
 /// One thread a result: that there is none.

@@ -77,7 +77,7 @@ class KeptList {
     __device__ explicit KeptList(const PointList<Value>& list) : list_(list) {}
     [[nodiscard]] __device__ Value limit() const { return list_.limit(); }
     [[nodiscard]] __device__ std::int32_t last() const { return list_.last(); }
-    [[nodiscard]] __device__ const PointList<Value>& list() const { return list_; }
+    [[nodiscard]] __device__ PointList<Value>& list() { return list_; }
 
     template <class Distance>
     __device__ bool take(int count, const std::int32_t* numbers, Distance distance) {
