@@ -77,7 +77,7 @@ struct NearestLayout {
           r(params, params.r, true, scratch),
           of_p(params, params.p, params.r, to.p, to.value != nullptr, scratch),
           of_r(params, params.r, params.p, to.r, to.value != nullptr, scratch) {
-        if (!searched_by_tree(params)) return;
+        if (!searched_by_tree(params, 1)) return;
         tree_p.emplace(params, params.p, scratch);
         tree_r.emplace(params, params.r, scratch);
     }

@@ -35,7 +35,7 @@ struct ListLayout {
         const std::int64_t places = params.p.total_rows * to.k;
         distance = scratch.take(static_cast<std::size_t>(places) * point_value_bytes(params));
         numbers = scratch.take_array<std::int32_t>(places);
-        if (!searched_by_tree(params)) return;
+        if (!searched_by_tree(params, to.k)) return;
         tree_p.emplace(params, params.p, scratch);
         tree_r.emplace(params, params.r, scratch);
     }

@@ -45,10 +45,9 @@ OrderedSums plan_sums(const SharedRowsLayout& layout, std::byte* memory, std::in
     sums.shared.parts = memory + layout.parts;
     sums.shared.capacity = layout.capacity;
     auto* stream = static_cast<cudaStream_t>(place.stream);
-    check(cudaMemsetAsync(sums.shared.counts, 0, 2 * sizeof(unsigned long long), stream), "cudaMemsetAsync");
-    check(
-        cudaMemsetAsync(sums.shared.runs, 0xff, static_cast<std::size_t>(layout.capacity) * sizeof(SharedRun), stream),
-        "cudaMemsetAsync");
+    const std::size_t bytes =
+        layout.runs - layout.counts + static_cast<std::size_t>(layout.capacity) * sizeof(SharedRun);
+    check(cudaMemsetAsync(sums.shared.counts, 0, bytes, static_cast<cudaStream_t>(place.stream)), "cudaMemsetAsync");
     return sums;
 }
 

@@ -33,8 +33,8 @@ bool tree_can(const core::PointParams& params) {
            coordinate_bits(params) >= fewest_bits;
 }
 
-bool searched_by_tree(const core::PointParams& params) {
-    constexpr double fewest_pairs = 4e8;
+bool searched_by_tree(const core::PointParams& params, std::int64_t k) {
+    const double fewest_pairs = k == 1 ? 3e8 : 1e6;  // lists take longer to fill from every pair
     if (params.search == PointSearch::brute || !tree_can(params)) return false;
     if (params.search == PointSearch::tree) return true;
     const double pairs = static_cast<double>(params.p.total_rows) * static_cast<double>(params.r.total_rows);

@@ -10,7 +10,7 @@ namespace rowmax::cuda {
 /// Whether trees can be built over the points: their coordinates are few, and items leave enough bits for an order.
 bool tree_can(const core::PointParams& params);
 /// Whether they are built: where the request asks for it, or says nothing and they are worth it.
-bool searched_by_tree(const core::PointParams& params);
+bool searched_by_tree(const core::PointParams& params, std::int64_t k);
 
 const PointTreeKernels& tree_kernels_of(const core::PointParams& params);
 

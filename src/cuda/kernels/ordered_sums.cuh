@@ -72,7 +72,7 @@ __device__ __forceinline__ bool share_row(const OrderedSums& sums, std::int64_t 
     for (std::int64_t r = lane; r < runs; r += width) {
         const std::int64_t begin = range.begin + r * terms_per_run;
         const std::int64_t end = begin + terms_per_run < range.end ? begin + terms_per_run : range.end;
-        sums.shared.runs[at + r] = {row, begin, end};
+        sums.shared.runs[at + r] = {row + 1, begin, end};
     }
     if (lane == 0) sums.shared.rows[atomicAdd(sums.shared.counts + 1, 1ULL)] = {row, at, runs};
     return true;
@@ -119,10 +119,10 @@ __global__ void __launch_bounds__(ordered_sum_threads, 1)
     const std::int64_t step = std::int64_t{Terms::width} << sums.lane_bits;
     for (std::int64_t r = thread >> sums.lane_bits; r < count; r += groups) {
         const SharedRun run = sums.shared.runs[r];
-        if (run.row < 0) continue;
+        if (run.row_after == 0) continue;
         for (std::int64_t channel = std::int64_t{lane} * Terms::width; channel < sums.channels; channel += step) {
             Sum part[Terms::width];
-            sum_run(terms, terms.at(run.row, channel), run.begin, run.end, part);
+            sum_run(terms, terms.at(run.row_after - 1, channel), run.begin, run.end, part);
             Sum* to = static_cast<Sum*>(sums.shared.parts) + r * sums.channels + channel;
 #pragma unroll
             for (int v = 0; v < Terms::width; ++v) to[v] = part[v];

@@ -12,7 +12,7 @@ inline constexpr int ordered_sum_threads = 256;
 
 /// Part of a sum that has more than one run.
 struct SharedRun {
-    std::int64_t row;  ///< -1: an entry that nobody filled in
+    std::int64_t row_after;  ///< one more than the row; 0: an entry that nobody filled in
     std::int64_t begin;
     std::int64_t end;
 };
@@ -26,7 +26,7 @@ struct SharedRow {
 /// stand in the list changes no bit.
 struct SharedRows {
     unsigned long long* counts = nullptr;  ///< runs and rows so far; zeros at first
-    SharedRun* runs = nullptr;             ///< rows are -1 at first
+    SharedRun* runs = nullptr;             ///< behind the counts, and zeros too
     SharedRow* rows = nullptr;
     void* parts = nullptr;  ///< [capacity][channels]: sums of the runs
     std::int64_t capacity = 0;

@@ -29,18 +29,23 @@ class PointList {
         limit_.number = 0;
     }
 
-    /// The last of a full list; while there is room, infinitely far.
+    /// Nothing farther than that will be among the nearest.
+    __device__ void cap(Value distance) {
+        if (k_ > 0) limit_.distance = distance;
+    }
+    [[nodiscard]] __device__ int k() const { return k_; }
+
+    /// The last of a full list; while there is room, the cap, or infinitely far.
     [[nodiscard]] __device__ Value limit() const { return limit_.distance; }
     [[nodiscard]] __device__ std::int32_t last() const { return limit_.number; }
 
     __device__ void offer(Value distance, std::int32_t number) {
         const Entry entry{distance, number};
+        if (!before(entry, limit_)) return;
         if (count_ < k_) {
             rise(entry);
-        } else if (before(entry, limit_)) {
-            sink(entry, k_);
         } else {
-            return;
+            sink(entry, k_);
         }
         if (count_ == k_) limit_ = at(0);
     }

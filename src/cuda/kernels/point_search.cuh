@@ -5,10 +5,9 @@
 //                them: can a point in it be as near as what that source has found so far?
 //   a leaf       32 targets in shared memory; each lane compares its source with all of them
 //
-// A source begins with what lies where it would be in the targets' order; lists begin with the leaf whose boxes are
-// nearest. The walk is exact to the bit, ties included: the bound of a box is
-// computed in the order of a distance, so that rounding cannot lift it above the distance of a point inside; and a box
-// at the distance already found is entered while it holds a lower number.
+// A source begins with a look at what lies where it would be in the targets' order. The walk is exact to the bit, ties
+// included: the bound of a box is computed in the order of a distance, so that rounding cannot lift it above the
+// distance of a point inside; and a box at the distance already found is entered while it holds a lower number.
 #pragma once
 
 #include "cuda/kernels/lower_bound.cuh"
@@ -34,8 +33,6 @@ struct WalkMemory {
 template <class Value>
 class KeptNearest {
   public:
-    static constexpr bool guesses = true;
-
     __device__ void offer(Value distance, std::int32_t number) {
         if (!(distance < best_ || (distance == best_ && number < index_))) return;
         best_ = distance;
@@ -43,6 +40,16 @@ class KeptNearest {
     }
     [[nodiscard]] __device__ Value limit() const { return best_; }
     [[nodiscard]] __device__ std::int32_t last() const { return index_; }
+
+    /// Some of the targets around a place in their order; what is met again changes nothing.
+    template <class Distance>
+    __device__ void guess(std::int64_t place, std::int64_t targets, const std::int32_t* numbers, Distance distance) {
+#pragma unroll
+        for (int i = -2; i < 2; ++i) {
+            const std::int64_t at = core::detail::clamp(place + i, 0, targets - 1);
+            offer(distance(at), numbers[at]);
+        }
+    }
 
     /// Targets 0 .. count - 1 of a leaf; all lanes of the warp come here. False when none entered anywhere.
     template <class Distance>
@@ -73,11 +80,22 @@ class KeptNearest {
 template <class Value>
 class KeptList {
   public:
-    static constexpr bool guesses = false;  // what is offered twice enters twice
     __device__ explicit KeptList(const PointList<Value>& list) : list_(list) {}
     [[nodiscard]] __device__ Value limit() const { return list_.limit(); }
     [[nodiscard]] __device__ std::int32_t last() const { return list_.last(); }
     [[nodiscard]] __device__ PointList<Value>& list() { return list_; }
+
+    /// The k-th nearest is no farther than the farthest of any k targets. They enter when the walk comes to them.
+    template <class Distance>
+    __device__ void guess(std::int64_t place, std::int64_t targets, const std::int32_t* /*numbers*/,
+                          Distance distance) {
+        const std::int64_t k = list_.k();
+        if (targets < k) return;
+        const std::int64_t first = core::detail::clamp(place - k / 2, 0, targets - k);
+        Value farthest = 0;
+        for (std::int64_t i = 0; i < k; ++i) farthest = fmax(farthest, distance(first + i));
+        list_.cap(farthest);
+    }
 
     template <class Distance>
     __device__ bool take(int count, const std::int32_t* numbers, Distance distance) {
@@ -118,11 +136,7 @@ class TreeWalk {
 
     __device__ void run() {
         if (points_ == 0) return;
-        if constexpr (Kept::guesses) {
-            guess();
-        } else {
-            begin();
-        }
+        guess();
         int level = tree_.levels - 1;
         open(level, 0);
         while (true) {
@@ -136,7 +150,7 @@ class TreeWalk {
             if (threadIdx.x % 32 == 0) memory_.left[level] = left & (left - 1);
             __syncwarp();
             if (level == 0) {
-                if (child != done_) compare(child);
+                compare(child);
             } else {
                 open(--level, child * tree_fan);
             }
@@ -206,41 +220,14 @@ class TreeWalk {
         return worth;
     }
 
-    /// Each source by itself: the targets around its place in their order.
+    /// Each source by itself: a look at the targets around its place in their order.
     __device__ void guess() {
         const std::uint32_t key = morton_key<Value, C>(source_, tree_.bounds[item_], item_, tree_.bits);
         const std::int64_t place = lower_bound(tree_.keys + first_point_, points_, key);
-#pragma unroll
-        for (int i = -2; i < 2; ++i) {
-            const std::int64_t at = first_point_ + core::detail::clamp(place + i, 0, points_ - 1);
-            kept_.offer(distance(static_cast<const Point*>(tree_.points)[at]), tree_.numbers[at]);
-        }
+        const auto* targets = static_cast<const Point*>(tree_.points) + first_point_;
+        kept_.guess(place, points_, tree_.numbers + first_point_,
+                    [&](std::int64_t at) { return distance(targets[at]); });
         look_at_all();
-    }
-
-    /// Down to the leaf whose boxes are nearest.
-    __device__ void begin() {
-        std::int64_t first = 0;
-        for (int level = tree_.levels - 1; level >= 0; --level) {
-            std::int32_t lane = static_cast<std::int32_t>(threadIdx.x % 32);
-            const std::int64_t node = first + lane;
-            const bool is_node = node < PointTree::nodes_for(points_, level);
-            Value least = is_node ? bound(box(level, node), low_, high_) : infinite<Value>();
-            if (!is_node) lane = no_target;
-#pragma unroll
-            for (int step = 16; step > 0; step /= 2) {
-                const Value other = exchange(least, step);
-                const std::int32_t other_lane = exchange(lane, step);
-                if (other > least || (other == least && other_lane > lane)) continue;
-                least = other;
-                lane = other_lane;
-            }
-            if (level == 0) {
-                done_ = first + lane;
-                return compare(done_);
-            }
-            first = (first + lane) * tree_fan;
-        }
     }
 
     __device__ void compare(std::int64_t leaf) {
@@ -293,7 +280,6 @@ class TreeWalk {
     Value high_[C];
     Value farthest_ = infinite<Value>();  ///< of the lanes' limits, and the last of their targets
     std::int32_t last_ = no_target;
-    std::int64_t done_ = -1;  ///< the leaf that was compared first
 };
 
 /// The source of one lane.
