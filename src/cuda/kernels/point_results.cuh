@@ -58,14 +58,19 @@ __global__ void __launch_bounds__(point_threads) sum_point_runs(const __grid_con
 
 /// The sum of an item's runs in order, by a warp; all lanes have it.
 __device__ __forceinline__ double sum_of_runs(const PointItems& items, const double* parts, std::int64_t item) {
-    const double* mine = parts + items.first(item) / positions_of_run + item;
+    constexpr int at_once = 256;
+    __shared__ double staged[point_threads / 32][at_once];
+    const double* from = parts + items.first(item) / positions_of_run + item;
     const std::int64_t runs = (items.size(item) + positions_of_run - 1) / positions_of_run;
-    const int lane = threadIdx.x % 32;
+    double* mine = staged[threadIdx.x / 32];
     double total = 0;
-    for (std::int64_t first = 0; first < runs; first += 32) {
-        const int count = static_cast<int>(runs - first < 32 ? runs - first : 32);
-        const double part = lane < count ? mine[first + lane] : 0;
-        for (int i = 0; i < count; ++i) total += from_lane(part, i);
+    for (std::int64_t first = 0; first < runs; first += at_once) {
+        const int count = static_cast<int>(runs - first < at_once ? runs - first : at_once);
+        for (int i = threadIdx.x % 32; i < count; i += 32) mine[i] = from[first + i];
+        __syncwarp();
+#pragma unroll 8
+        for (int i = 0; i < count; ++i) total += mine[i];
+        __syncwarp();
     }
     return total;
 }
