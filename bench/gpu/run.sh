@@ -111,13 +111,13 @@ for part in "${parts[@]}"; do
         compile) "$python" bench/gpu/compile_rivals.py --seconds "${TIMEOUT:-90}" || failed+=(compile) ;;
         stream) measure stream out_of_core.py --gib "${GIB:-4}" --repeats 4 --output "$file-out-of-core.jsonl" ;;
         training)
-            measure training training.py --impl rowmax torch --output "$file-training.jsonl"
+            measure training training.py --impl rowmax torch --seconds 40 --output "$file-training.jsonl"
             measure head head.py --dtype bfloat16 --output "$file-head.jsonl"
             measure step-share step_share.py --output "$file-step-share.jsonl"
             ;;
         # What compiles for every shape; the largest first, since time may run out.
-        rivals) measure rivals training.py --impl fm lik-unified lik-lowmem fm-invgrid --case colpali-64 colpali-128 kd-256x16 \
-            ladder-256 train-128-1024 train-256 train-128 train-32 --output "$file-training-rivals.jsonl" ;;
+        rivals) measure rivals training.py --seconds 65 --impl fm lik-unified lik-lowmem fm-invgrid \
+            --case colpali-64 colpali-128 kd-256x16 ladder-256 train-128-1024 train-256 train-128 train-32 --output "$file-training-rivals.jsonl" ;;
         selection) measure selection selection.py --output "$file-selection.jsonl" ;;
         residual) measure residual residual.py --output "$file-residual.jsonl" ;;
         *) echo "run.sh: no part '$part'" >&2 && exit 2 ;;
