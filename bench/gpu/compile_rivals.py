@@ -30,13 +30,16 @@ def compile_one(impl: str, name: str, dtype: str) -> None:
     torch.cuda.synchronize()
 
 
-def wait_for_one(running: list[subprocess.Popen], until: float) -> None:
+def wait_for_one(running: list[subprocess.Popen], until: float) -> int:
+    """How many ended well."""
     while running and all(one.poll() is None for one in running):
         if time.monotonic() > until:
             for one in running:
                 one.kill()
         time.sleep(0.1)
-    running[:] = [one for one in running if one.poll() is None]
+    ended = [one.poll() for one in running]
+    running[:] = [one for one, code in zip(running, ended, strict=True) if code is None]
+    return ended.count(0)
 
 
 def main() -> None:
@@ -54,15 +57,16 @@ def main() -> None:
     # Long queries take longest.
     wanted = sorted(itertools.product(IMPLEMENTATIONS, CASES, args.dtype), key=lambda one: -one[1].lq)
     running: list[subprocess.Popen] = []
+    done = 0
     for impl, case, dtype in wanted:
         while len(running) >= (os.cpu_count() or 1):
-            wait_for_one(running, start + args.seconds)
+            done += wait_for_one(running, start + args.seconds)
         if time.monotonic() - start < args.seconds:
             command = [sys.executable, __file__, "--one", impl, case.name, dtype]
             running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
     while running:
-        wait_for_one(running, start + args.seconds)
-    print(f"compiled within {time.monotonic() - start:.0f} s")
+        done += wait_for_one(running, start + args.seconds)
+    print(f"{done} of {len(wanted)} compiled within {time.monotonic() - start:.0f} s")
 
 
 if __name__ == "__main__":
