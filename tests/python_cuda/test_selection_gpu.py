@@ -3,10 +3,11 @@
 import itertools
 
 import pytest
-import torch
 
 import rowmax
 from rowmax import routing
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 DEVICE = "cuda"
