@@ -9,7 +9,7 @@ namespace rowmax::cuda {
 
 /// One thread block an item: its weight, divided by its kept points where a mean was taken.
 template <class Value>
-__global__ void __launch_bounds__(point_threads) weigh_items(const __grid_constant__ WeighArguments call) {
+__global__ void __launch_bounds__(point_threads, 1) weigh_items(const __grid_constant__ WeighArguments call) {
     __shared__ unsigned long long kept;
     const std::int64_t item = blockIdx.x;
     const core::Segment segment = call.side.at(item);
