@@ -18,7 +18,7 @@ namespace rowmax::cuda {
 namespace {
 
 /// Thread blocks that share a multiprocessor, as the kernels were compiled for.
-constexpr int blocks_each = 3;
+constexpr int blocks_each = 2;
 /// Of thread blocks' warps, each of which has a document: how many times as many of them as of multiprocessors must be
 /// at work before documents are left whole.
 constexpr int pieces_each = 6;

@@ -16,6 +16,23 @@ struct ResidualQueryRow {
     float inverse_norm = 1;   ///< with normalize
 };
 
+/// One over the norm of a query row, by a warp. Out of line: hardly anybody asks for it.
+inline __device__ __noinline__ float inverse_norm_of_query(const ResidualArguments& call, const std::byte* data) {
+    const auto dim = static_cast<int>(call.call.params.dim);
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    float largest = 0;
+    for (int at = lane; at < dim; at += 32) largest = fmaxf(largest, fabsf(query_number(call, data, at)));
+    largest = largest_of_warp(largest);
+    if (largest == 0) return 0;
+    const float scale = largest < __builtin_huge_valf() ? power_of_two(-ilogbf(largest)) : 1.0F;
+    float sum = 0;
+    for (int at = lane; at < dim; at += 32) {
+        const float value = query_number(call, data, at) * scale;
+        sum = fmaf(value, value, sum);
+    }
+    return inverse_root(sum_of_warp(sum)) * scale;
+}
+
 /// One row, by a warp.
 template <int Bits>
 class ResidualQueryLoader {
@@ -59,7 +76,8 @@ class ResidualQueryLoader {
         }
 #pragma unroll
         for (int i = 0; i < Together; ++i) {
-            const float norm = call_.call.params.normalize && row[i].kept ? inverse_norm(data[i]) : 1.0F;
+            const float norm =
+                call_.call.params.normalize && row[i].kept ? inverse_norm_of_query(call_, data[i]) : 1.0F;
             if (threadIdx.x % 32 == 0) {
                 rows[number + i * step] = {data[i], place_of(call_.call, unit, row[i]), 1.0F / scale[i], norm};
             }
@@ -96,23 +114,6 @@ class ResidualQueryLoader {
             *reinterpret_cast<__half*>(to) = parts.high;
             if (call_.query_parts == 2) *reinterpret_cast<__half*>(to + plane_) = parts.low;
         }
-    }
-
-    /// Out of line: hardly anybody asks for it.
-    __device__ __noinline__ float inverse_norm(const std::byte* data) const {
-        float largest = 0;
-        for (int at = element(0); at < dim_; at += 32) {
-            largest = fmaxf(largest, fabsf(query_number(call_, data, at)));
-        }
-        largest = largest_of_warp(largest);
-        if (largest == 0) return 0;
-        const float scale = largest < __builtin_huge_valf() ? power_of_two(-ilogbf(largest)) : 1.0F;
-        float sum = 0;
-        for (int at = element(0); at < dim_; at += 32) {
-            const float value = query_number(call_, data, at) * scale;
-            sum = fmaf(value, value, sum);
-        }
-        return inverse_root(sum_of_warp(sum)) * scale;
     }
 
     const ResidualArguments& call_;

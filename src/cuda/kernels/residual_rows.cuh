@@ -289,7 +289,7 @@ class ResidualKernel {
 };
 
 template <int Bits, int Tiles, int Dim, bool Long>
-__global__ void __launch_bounds__(32 * residual_warps, 3)
+__global__ void __launch_bounds__(32 * residual_warps, 2)
     residual_rows(const __grid_constant__ ResidualArguments call) {
     extern __shared__ uint4 memory[];
     ResidualKernel<Bits, Tiles, Dim, Long>(*reinterpret_cast<ResidualMemory<Bits, Tiles>*>(memory), call).run();
