@@ -8,7 +8,7 @@
 #              and build/gpu)
 #   -c COMMIT  what it was built from                              (git's HEAD)
 #
-# Parts: tests python compile float16 bfloat16 float32 cases bytes ncu stream training rivals selection residual; cases are shapes, pipeline, host,
+# Parts: tests python compile float16 bfloat16 float32 compressed cases bytes ncu stream training rivals selection residual; cases are shapes, pipeline, host,
 # sweeps, tiles, alignment, accuracy and ladder, or those that CASES names; compile makes what Triton's implementations need, so that
 # the parts behind it have time to measure them all. Without parts: all. Each is interrupted after its time (TIMEOUT, seconds: 90),
 # and what it had found by then is kept. PYTHON names a Python with torch (and flash-maxsim, late-interaction-kernels, which are left
@@ -27,7 +27,7 @@ while getopts o:b:c: option; do
 done
 shift $((OPTIND - 1))
 parts=("$@")
-[ $# -gt 0 ] || parts=(tests python compile float16 bfloat16 float32 cases bytes ncu stream training rivals selection residual)
+[ $# -gt 0 ] || parts=(tests python compile float16 bfloat16 float32 compressed cases bytes ncu stream training rivals selection residual)
 commit=${commit:-$(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD -- src include python bench || echo +changes)}
 mkdir -p "$output"
 failed=()
@@ -104,6 +104,7 @@ for part in "${parts[@]}"; do
         tests) run_tests ;;
         python) run_python ;;
         float16 | bfloat16 | float32) measure "forward-$part" forward.py --dtype "$part" --output "$file-forward-$part.jsonl" ;;
+        compressed) measure compressed compressed.py --output "$file-compressed.jsonl" ;;
         cases) measure cases several.py ${CASES:-shapes pipeline host sweeps tiles alignment accuracy ladder} --folder "$output" \
             --prefix "$(basename "$file")" --native "$built" ;;
         bytes) measure hbm hbm_bytes.py --output "$file-hbm.jsonl" ;;

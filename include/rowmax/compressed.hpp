@@ -19,15 +19,16 @@ enum class Granularity {
 /// tokens [..., L, d] float16, bfloat16, float32 or float64 -> codes int8 of that shape, and scale float32, the shape
 /// without d (token) or without L and d (document). x / scale is computed in float32 (in float64 for such tokens).
 /// Tokens of zeros, and only they, have scale 0; one that holds a NaN or an infinity makes its scale NaN, with codes 0.
-/// `threads` as in Options.
+/// `threads` as in Options. On a CUDA device: codes and scales have the same bits, work is queued on `device.stream`,
+/// and tokens may not be float64.
 ROWMAX_API void quantize_int8(const TensorView& tokens, Granularity granularity, const TensorView& codes,
-                              const TensorView& scale, int threads = 0);
+                              const TensorView& scale, int threads = 0, const Device& device = {});
 
 /// float8 e4m3 codes: scale = largest magnitude / 448, code = x / scale to nearest even. scale is float32 with one
 /// factor a token, the shape without d, or with `per_tensor` one for all, []. Zeros, NaN and infinities as in
 /// quantize_int8.
 ROWMAX_API void quantize_fp8(const TensorView& tokens, bool per_tensor, const TensorView& codes,
-                             const TensorView& scale, int threads = 0);
+                             const TensorView& scale, int threads = 0, const Device& device = {});
 
 /// One bit a dimension, set where the value is above 0: tokens [..., d] of a floating point type -> bits uint8
 /// [..., ceil(d / 8)], the first dimension in the lowest bit of the first byte or (`big`) in the highest. Unused bits

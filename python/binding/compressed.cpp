@@ -1,10 +1,13 @@
 // Compressed tokens: made here; they are scored through Request.
 #include "rowmax/compressed.hpp"
 
+#include <fmt/format.h>
 #include <nanobind/nanobind.h>
 
 #include "arrays.hpp"
 #include "call_place.hpp"
+#include "rowmax/error.hpp"
+#include "tensors.hpp"
 
 namespace rowmax::python {
 
@@ -16,27 +19,39 @@ struct Quantized {
     Array codes;
     Array scale;
 
-    Quantized(nb::handle tokens, bool bits_are_bfloat16, nb::handle to_codes, nb::handle to_scale) {
-        in.read({tokens, "X", Role::tokens, bits_are_bfloat16});
-        codes.read({to_codes, "codes", Role::result});
-        scale.read({to_scale, "scale", Role::result});
+    Device device;
+
+    Quantized(nb::handle tokens, bool bits_are_bfloat16, nb::handle to_codes, nb::handle to_scale,
+              std::uintptr_t stream) {
+        in.read({tokens, "X", Role::tokens, bits_are_bfloat16, true, stream});
+        if (is_tensor(tokens) && in.cuda >= 0) stream = reinterpret_cast<std::uintptr_t>(current_stream(in.cuda));
+        read_result(codes, to_codes, "codes", stream);
+        read_result(scale, to_scale, "scale", stream);
+        if (in.cuda >= 0) device = {Device::Kind::cuda, in.cuda, reinterpret_cast<void*>(stream)};
+    }
+
+  private:
+    void read_result(Array& array, nb::handle object, const char* name, std::uintptr_t stream) const {
+        array.read({object, name, Role::result, false, true, stream});
+        if (array.cuda == in.cuda) return;
+        throw Error(ErrorCode::invalid_type, fmt::format("{} must lie where X does", name));
     }
 };
 
 void fill_int8(nb::handle tokens, bool by_document, int threads, bool bits_are_bfloat16, nb::handle codes,
-               nb::handle scale) {
-    const Quantized to(tokens, bits_are_bfloat16, codes, scale);
+               nb::handle scale, std::uintptr_t stream) {
+    const Quantized to(tokens, bits_are_bfloat16, codes, scale, stream);
     const nb::gil_scoped_release unlocked;
     quantize_int8(to.in.view, by_document ? Granularity::document : Granularity::token, to.codes.view, to.scale.view,
-                  threads);
+                  threads, to.device);
 }
 
 void fill_fp8(nb::handle tokens, bool per_tensor, int threads, bool bits_are_bfloat16, nb::handle codes,
-              nb::handle scale) {
-    Quantized to(tokens, bits_are_bfloat16, codes, scale);
+              nb::handle scale, std::uintptr_t stream) {
+    Quantized to(tokens, bits_are_bfloat16, codes, scale, stream);
     if (to.codes.view.dtype == DType::u8) to.codes.view.dtype = DType::f8e4m3;
     const nb::gil_scoped_release unlocked;
-    quantize_fp8(to.in.view, per_tensor, to.codes.view, to.scale.view, threads);
+    quantize_fp8(to.in.view, per_tensor, to.codes.view, to.scale.view, threads, to.device);
 }
 
 void fill_bits(nb::handle tokens, bool big, int threads, bool bits_are_bfloat16, nb::handle bits) {

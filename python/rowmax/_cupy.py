@@ -21,6 +21,19 @@ class CupyFramework(Framework):
     def adopted(self, array: Any) -> Any:
         raise TypeError("Q is a CuPy array but D is a Corpus, which is read on the CPU: pass numpy or torch queries")
 
+    def on_stream(self, array: Any) -> tuple[Any, int]:
+        with array.device:
+            return _last_contiguous(array), cupy.cuda.get_current_stream().ptr
+
+    def numbers(self, array: Any) -> Any:
+        return cupy.asnumpy(array)
+
+    def made(self, array: Any, like: Any = None) -> Any:
+        return array if like is None else cupy.asarray(array)
+
+    def taken(self, array: Any, order: Any) -> Any:
+        return cupy.take_along_axis(array, cupy.asarray(order), 1)
+
     def request(self, Q: Any, D: Any, pairing: str, extras: Extras) -> _native.Request:
         device = Q.device
 

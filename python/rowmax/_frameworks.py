@@ -47,6 +47,10 @@ class Framework(ABC):
         """The array for a function without a gradient, its memory as its values say."""
         return array
 
+    def on_stream(self, array: Any) -> tuple[Any, int]:
+        """The array as kernels read it in place, and the stream of its device on which it is used; 0 on the CPU."""
+        return array, 0
+
     def dispatched(self, name: str, *arguments: Any) -> Any:
         """The result of the library's own operator of this name, where it traces the call; else None."""
         return None
@@ -71,8 +75,8 @@ class Framework(ABC):
         """The array as numpy, on the CPU; bfloat16 perhaps as float32."""
         return np.asarray(array)
 
-    def made(self, array: Any) -> Any:
-        """A small numpy array as one of this library, where it computes on the CPU."""
+    def made(self, array: Any, like: Any = None) -> Any:
+        """A small numpy array as one of this library, on the device of `like`; None: on the CPU."""
         return array
 
     def taken(self, array: Any, order: Any) -> Any:

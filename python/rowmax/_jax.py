@@ -55,7 +55,7 @@ class JaxFramework(Framework):
     def as_float8(self, array: Any) -> Any:
         return array.view(jax.numpy.float8_e4m3fn)
 
-    def made(self, array: Any) -> Any:
+    def made(self, array: Any, like: Any = None) -> Any:
         with _enable_x64(True):
             return jax.numpy.asarray(array)
 

@@ -31,7 +31,8 @@ def quantize_int8(
     The scale is the largest magnitude / 127, by granularity of each token (`[..., L]`) or of each document, the last two
     dimensions (`[...]`); the code is x / scale, rounded to nearest even, within +-127. A token (document) of zeros has scale 0; one
     that holds a NaN or an infinity has scale NaN and codes 0. X is of a floating point type (uint16 with dtype="bfloat16"
-    too) on the CPU. `out` is a pair; `threads` as in `maxsim`; `validate` changes nothing. Nothing beyond the results is held.
+    too; on a GPU not float64, and the same bits come out). `out` is a pair; `threads` as in `maxsim`; `validate` changes
+    nothing. Nothing beyond the results is held.
     """
     one_of("granularity", granularity, ("token", "document"))
     framework = framework_of(X, "X")
@@ -48,7 +49,8 @@ def quantize_int8(
     if out is None:
         codes = framework.empty(tuple(X.shape), "int8", X)
         scale = framework.empty(tuple(X.shape[: -2 if granularity == "document" else -1]), "float32", X)
-    _native.quantize_int8(framework.detached(X), *call, codes, scale)
+    X, stream = framework.on_stream(framework.detached(X))
+    _native.quantize_int8(X, *call, codes, scale, stream)
     return (framework.finished(codes), framework.finished(scale)) if out is None else (codes, scale)
 
 
@@ -103,7 +105,8 @@ def quantize_fp8(
     if out is None:
         codes = framework.empty(tuple(X.shape), "uint8", X)
         scale = framework.empty(() if whole else tuple(X.shape[:-1]), "float32", X)
-    _native.quantize_fp8(framework.detached(X), *call, framework.as_bytes(codes), scale)
+    X, stream = framework.on_stream(framework.detached(X))
+    _native.quantize_fp8(X, *call, framework.as_bytes(codes), scale, stream)
     return (framework.as_float8(framework.finished(codes)), framework.finished(scale)) if out is None else (codes, scale)
 
 
@@ -116,7 +119,8 @@ def maxsim_fp8(
 
     Codes as `quantize_fp8` gives them, or their bits as uint8; scales float32, one a token (the tokens' shape without d), one a
     document (without L and d) or one for all (`[]`). Layouts, masks, `cu_seqlens_q` and `cu_seqlens_d` as in `maxsim_int8`.
-    On the CPU codes are widened exactly and products added in float32. Keywords as in `maxsim`; there is no gradient.
+    On the CPU codes are widened exactly and products added in float32; on a GPU as its float8 unit does (docs/numerics.md).
+    Keywords as in `maxsim`; there is no gradient.
     """
     framework = common_framework(Q8, D8, ("Q8", "D8"))
     codes = []

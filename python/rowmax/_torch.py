@@ -46,6 +46,11 @@ class TorchFramework(Framework):
     def detached(self, array: Any) -> Any:
         return array.detach().resolve_neg() if isinstance(array, Tensor) else array
 
+    def on_stream(self, array: Any) -> tuple[Any, int]:
+        if not array.is_cuda:
+            return array, 0
+        return _last_contiguous(array), torch.cuda.current_stream(array.device).cuda_stream
+
     def dispatched(self, name: str, *arguments: Any) -> Any:
         if not _needs_dispatcher(*(a for a in arguments if isinstance(a, Tensor))):
             return None
@@ -74,8 +79,8 @@ class TorchFramework(Framework):
         array = array.detach().resolve_neg().cpu()
         return (array.float() if array.dtype is torch.bfloat16 else array).numpy()
 
-    def made(self, array: Any) -> Any:
-        return torch.from_numpy(array)
+    def made(self, array: Any, like: Any = None) -> Any:
+        return torch.from_numpy(array) if like is None else torch.from_numpy(array).to(like.device)
 
     def taken(self, array: Any, order: Any) -> Any:
         return array.gather(1, torch.from_numpy(order).to(array.device))

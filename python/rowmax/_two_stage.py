@@ -70,14 +70,14 @@ def topk_two_stage(
     chosen, rest = _choose(scans, width, 1 if Q.ndim == 2 else Q.shape[0])
     extras |= queries | documents | given(kernel=kernel)
     numbers_q = np.repeat(np.arange(len(chosen)), chosen.shape[1])
-    pairs = {"pair_q": framework.made(numbers_q), "pair_d": framework.made(chosen.ravel())}
+    pairs = {"pair_q": framework.made(numbers_q, Q), "pair_d": framework.made(chosen.ravel(), Q)}
     exact = framework.score(Q, tokens, "list", extras | pairs).reshape(chosen.shape)
     numbers = framework.numbers(exact)
     order = _ranked(numbers)[:, :k]
     best, index = framework.taken(exact, order), np.take_along_axis(chosen, order, 1)
     proved = bool(chosen.shape[1] == count or _beats(np.take_along_axis(numbers, order, 1), rest))
     lead = (slice(None),) if Q.ndim == 3 else (0,)
-    return *framework.delivered((best[lead], framework.made(index)[lead]), out), proved
+    return *framework.delivered((best[lead], framework.made(index, Q)[lead]), out), proved
 
 
 def _forms(D: Any, is_packed: bool) -> tuple[Any, Any]:
@@ -271,5 +271,5 @@ def _numbers(framework: Framework, query: Any, extras: Extras) -> NDArray[Any]:
 def _short(framework: Framework, query: Any, extras: Extras) -> Any:
     """Queries as maxsim_bits takes them."""
     if dtype_name(query.dtype) in ("float64", "uint16"):
-        return framework.made(_numbers(framework, query, extras).astype(np.float32))
+        return framework.made(_numbers(framework, query, extras).astype(np.float32), query)
     return query

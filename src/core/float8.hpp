@@ -33,7 +33,7 @@ inline constexpr std::array<float, 256> float8_values = [] {
 }();
 
 /// To nearest even; what is beyond 448 becomes 448.
-inline std::uint8_t float_to_float8(float value) {
+constexpr std::uint8_t float_to_float8(float value) {
     const auto bits = std::bit_cast<std::uint32_t>(value);
     const auto sign = static_cast<std::uint8_t>((bits >> 24) & 0x80U);
     const std::uint32_t magnitude = bits & 0x7fffffffU;

@@ -11,6 +11,7 @@
 
 #include "core/bit_fields.hpp"
 #include "core/device_codes.hpp"
+#include "core/device_quantize.hpp"
 #include "core/element.hpp"
 #include "core/float8.hpp"
 #include "core/float_mode.hpp"
@@ -170,11 +171,41 @@ void quantize_whole(const core::TokenRows& rows, int threads, typename Kind::Cod
     });
 }
 
+core::Copies copies_on(const Device& device) {
+    core::Copies copies;
+    copies.on_device = device.kind == Device::Kind::cuda;
+    copies.place = {copies.on_device, device.ordinal, device.stream, nullptr};
+    return copies;
+}
+
+/// Where a device finds the rows.
+core::QuantizeCall device_call(const core::TokenRows& rows) {
+    const TensorView& view = rows.view();
+    if (view.dtype == DType::f64) throw Error(ErrorCode::not_implemented, "X: float64 tokens on a CUDA device");
+    const auto size = static_cast<std::int64_t>(size_of(view.dtype));
+    const auto stride = [&](int dimension) { return view.stride[static_cast<std::size_t>(dimension)] * size; };
+    core::QuantizeCall call;
+    call.rows = static_cast<const std::byte*>(view.data);
+    call.dtype = view.dtype;
+    call.dim = rows.dim();
+    call.length = rows.length();
+    call.stride_token = stride(view.ndim - 2);
+    if (view.ndim == 3) call.stride_outer = stride(0);
+    if (view.ndim == 4) {
+        call.inner = view.shape[1];
+        call.stride_inner = stride(1);
+        call.stride_outer = stride(0);
+    }
+    return call;
+}
+
 /// The call, checked. `scale_ndim`: dimensions of the tokens that the scale has.
 template <class Kind>
 class Quantizer {
   public:
-    Quantizer(const TensorView& tokens, std::size_t scale_ndim, const TensorView& codes, const TensorView& scale) {
+    Quantizer(const TensorView& tokens, std::size_t scale_ndim, const TensorView& codes, const TensorView& scale,
+              const Device& device)
+        : device_(device) {
         check_tokens(tokens);
         const std::span<const std::int64_t> shape(tokens.shape.data(), static_cast<std::size_t>(tokens.ndim));
         codes_ = static_cast<typename Kind::Code*>(core::checked_output(codes, Kind::dtype, shape, "codes"));
@@ -184,16 +215,31 @@ class Quantizer {
         core::check_disjoint(written, read);
     }
     void groups(const core::TokenRows& rows, std::int64_t count, std::int64_t group, int threads) const {
+        if (device_.kind == Device::Kind::cuda) return on_device(rows, count, group);
         if (rows.dtype() == DType::f64)
             return quantize_groups<Kind, double>(rows, count, group, threads, codes_, scale_);
         quantize_groups<Kind, float>(rows, count, group, threads, codes_, scale_);
     }
     void whole(const core::TokenRows& rows, int threads) const {
+        if (device_.kind == Device::Kind::cuda) return on_device(rows, 1, rows.count());
         if (rows.dtype() == DType::f64) return quantize_whole<Kind, double>(rows, threads, codes_, scale_);
         quantize_whole<Kind, float>(rows, threads, codes_, scale_);
     }
 
   private:
+    void on_device(const core::TokenRows& rows, std::int64_t groups, std::int64_t group) const {
+        const core::QuantizeOnDevice quantize = core::device_quantize();
+        if (quantize == nullptr) throw Error(ErrorCode::not_implemented, "X: this build is without CUDA");
+        core::QuantizeCall call = device_call(rows);
+        call.groups = groups;
+        call.group = group;
+        call.float8 = Kind::dtype == DType::f8e4m3;
+        call.codes = codes_;
+        call.scale = scale_;
+        quantize({true, device_.ordinal, device_.stream, nullptr}, call);
+    }
+
+    const Device& device_;
     typename Kind::Code* codes_ = nullptr;
     float* scale_ = nullptr;
 };
@@ -243,22 +289,22 @@ void device_sign_bits(const TensorView& tokens, bool big, std::uint8_t* to, cons
 }  // namespace
 
 void quantize_int8(const TensorView& tokens, Granularity granularity, const TensorView& codes, const TensorView& scale,
-                   int threads) {
+                   int threads, const Device& device) {
     const core::StandardFloatMode mode;
     check_threads(threads);
     const bool by_token = granularity == Granularity::token;
-    const Quantizer<Int8> quantizer(tokens, dimensions(tokens, by_token ? 1 : 2), codes, scale);
-    core::Copies copies;
+    const Quantizer<Int8> quantizer(tokens, dimensions(tokens, by_token ? 1 : 2), codes, scale, device);
+    core::Copies copies = copies_on(device);
     const core::TokenRows rows(copies, tokens);
     quantizer.groups(rows, by_token ? rows.count() : rows.items(), by_token ? 1 : rows.length(), threads);
 }
 
 void quantize_fp8(const TensorView& tokens, bool per_tensor, const TensorView& codes, const TensorView& scale,
-                  int threads) {
+                  int threads, const Device& device) {
     const core::StandardFloatMode mode;
     check_threads(threads);
-    const Quantizer<Float8> quantizer(tokens, per_tensor ? 0 : dimensions(tokens, 1), codes, scale);
-    core::Copies copies;
+    const Quantizer<Float8> quantizer(tokens, per_tensor ? 0 : dimensions(tokens, 1), codes, scale, device);
+    core::Copies copies = copies_on(device);
     const core::TokenRows rows(copies, tokens);
     if (per_tensor) return quantizer.whole(rows, threads);
     quantizer.groups(rows, rows.count(), 1, threads);

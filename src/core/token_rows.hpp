@@ -20,6 +20,8 @@ class TokenRows {
         items_ = 1;
         for (int i = 0; i + 1 < lead_; ++i) items_ *= view_.shape[static_cast<std::size_t>(i)];
     }
+    /// Its last dimension is contiguous, or it was copied.
+    [[nodiscard]] const TensorView& view() const { return view_; }
     [[nodiscard]] DType dtype() const { return view_.dtype; }
     [[nodiscard]] std::int64_t dim() const { return dim_; }
     [[nodiscard]] std::int64_t length() const { return length_; }  ///< L

@@ -71,6 +71,8 @@ CUtensorMapDataType element_of(DType dtype) {
     switch (dtype) {
         case DType::bf16: return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
         case DType::f32: return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+        case DType::i8:
+        case DType::f8e4m3: return CU_TENSOR_MAP_DATA_TYPE_UINT8;
         default: return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
     }
 }

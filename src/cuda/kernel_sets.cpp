@@ -30,6 +30,17 @@ const KernelEntry few_rows_tf32[6] = {
 const KernelEntry many_rows_tf32[2] = {many_rows_entry<TokenType::tf32, false>(),
                                        many_rows_entry<TokenType::tf32, true>()};
 
+const KernelEntry few_rows_i8[6] = {
+    few_rows_entry<TokenType::i8, 32, false>(),  few_rows_entry<TokenType::i8, 32, true>(),
+    few_rows_entry<TokenType::i8, 64, false>(),  few_rows_entry<TokenType::i8, 64, true>(),
+    few_rows_entry<TokenType::i8, 128, false>(), few_rows_entry<TokenType::i8, 128, true>()};
+const KernelEntry many_rows_i8[2] = {many_rows_entry<TokenType::i8, false>(), many_rows_entry<TokenType::i8, true>()};
+const KernelEntry few_rows_f8[6] = {
+    few_rows_entry<TokenType::f8, 32, false>(),  few_rows_entry<TokenType::f8, 32, true>(),
+    few_rows_entry<TokenType::f8, 64, false>(),  few_rows_entry<TokenType::f8, 64, true>(),
+    few_rows_entry<TokenType::f8, 128, false>(), few_rows_entry<TokenType::f8, 128, true>()};
+const KernelEntry many_rows_f8[2] = {many_rows_entry<TokenType::f8, false>(), many_rows_entry<TokenType::f8, true>()};
+
 const KernelEntry split_rows_f32[4] = {split_rows_entry<32, false>(), split_rows_entry<32, true>(),
                                        split_rows_entry<64, false>(), split_rows_entry<64, true>()};
 
@@ -39,5 +50,7 @@ const KernelEntry portable_bf16[2] = {portable_entry<TokenType::bf16, false>(),
 const KernelEntry portable_f32[2] = {portable_entry<TokenType::f32, false>(), portable_entry<TokenType::f32, true>()};
 const KernelEntry portable_tf32[2] = {portable_entry<TokenType::tf32, false>(),
                                       portable_entry<TokenType::tf32, true>()};
+const KernelEntry portable_i8[2] = {portable_entry<TokenType::i8, false>(), portable_entry<TokenType::i8, true>()};
+const KernelEntry portable_f8[2] = {portable_entry<TokenType::f8, false>(), portable_entry<TokenType::f8, true>()};
 
 }  // namespace rowmax::cuda

@@ -93,6 +93,11 @@ Arguments arguments_of(const core::Params& params, const core::Outputs& outputs,
     call.plan = plan;
     call.q_by_16 = by_16(params.q);
     call.d_by_16 = by_16(params.d);
+    call.row_factors = has_row_factors(params);
+    if (params.compressed != nullptr && params.compressed->coding == core::Coding::scaled) {
+        call.q_scales = params.compressed->q;
+        call.d_scales = params.compressed->d;
+    }
     return call;
 }
 

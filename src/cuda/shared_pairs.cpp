@@ -23,11 +23,15 @@ std::size_t part_values(const core::Params& params, const Plan& plan) {
 
 std::size_t part_bytes(const core::Params& params, const Plan& plan) {
     const std::size_t values = part_values(params, plan);
-    const std::size_t inverses = params.normalize ? values / static_cast<std::size_t>(plan.parts) : 0;
-    return values * (sizeof(float) + sizeof(std::int32_t)) + inverses * sizeof(float);
+    const std::size_t factors = has_row_factors(params) ? values / static_cast<std::size_t>(plan.parts) : 0;
+    return values * (sizeof(float) + sizeof(std::int32_t)) + factors * sizeof(float);
 }
 
 }  // namespace
+
+bool has_row_factors(const core::Params& params) {
+    return params.normalize || (params.compressed != nullptr && params.compressed->coding == core::Coding::scaled);
+}
 
 std::size_t shared_pairs_bytes(const core::Params& params, const Plan& plan) {
     return group_bytes(params, plan) + part_bytes(params, plan);
@@ -38,7 +42,7 @@ void place_shared_pairs(const core::Params& params, Plan& plan, std::byte* memor
     plan.group_sums = reinterpret_cast<float*>(memory);
     plan.part_maxima = reinterpret_cast<float*>(memory);
     plan.part_index = reinterpret_cast<std::int32_t*>(memory) + values;
-    plan.row_inverse = reinterpret_cast<float*>(memory) + 2 * values;
+    plan.row_factors = reinterpret_cast<float*>(memory) + 2 * values;
 }
 
 void finish_shared_pairs(const Arguments& call) {

@@ -8,6 +8,9 @@
 
 namespace rowmax::cuda {
 
+/// Whether maxima of query rows are multiplied: by one over their norms, or by scales.
+bool has_row_factors(const core::Params& params);
+
 std::size_t shared_pairs_bytes(const core::Params& params, const Plan& plan);
 /// Tells the plan where in scratch memory it may write.
 void place_shared_pairs(const core::Params& params, Plan& plan, std::byte* memory);

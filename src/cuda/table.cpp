@@ -34,6 +34,8 @@ constexpr DType stored_as(TokenType type) {
     switch (type) {
         case TokenType::f16: return DType::f16;
         case TokenType::bf16: return DType::bf16;
+        case TokenType::i8: return DType::i8;
+        case TokenType::f8: return DType::f8e4m3;
         case TokenType::f32:
         case TokenType::tf32: break;
     }
@@ -51,17 +53,12 @@ std::string refuse_common(const KernelSet& kernels, const core::Params& params) 
     return {};
 }
 
-/// What a kernel without an aside takes.
-std::int64_t one_chain_of(TokenType type) {
-    return chain_of(type, tiled_dim_most);
-}
-
 template <const auto& Entries>
 std::string refuse_few(const core::Params& params) {
     std::string why = refuse_common(set_of(Entries), params);
     if (!why.empty()) return why;
-    if (params.dim > one_chain_of(Entries[0].type))
-        return fmt::format("d = {}, at most {}", params.dim, tiled_dim_most);
+    const std::int64_t most_dim = one_tile_dim_most(Entries[0].type);
+    if (params.dim > most_dim) return fmt::format("d = {}, at most {}", params.dim, most_dim);
     const std::int64_t most = params.normalize ? few_normalized_rows_most : few_rows_most;
     if (padded_rows(params) > most) return fmt::format("{} query rows, at most {}", padded_rows(params), most);
     return refuse_tiled(set_of(Entries), params);
@@ -71,8 +68,8 @@ template <const auto& Entries>
 std::string refuse_many(const core::Params& params) {
     std::string why = refuse_common(set_of(Entries), params);
     if (!why.empty()) return why;
-    if (params.dim > one_chain_of(Entries[0].type))
-        return fmt::format("d = {}, at most {}", params.dim, tiled_dim_most);
+    const std::int64_t most_dim = one_tile_dim_most(Entries[0].type);
+    if (params.dim > most_dim) return fmt::format("d = {}, at most {}", params.dim, most_dim);
     return refuse_tiled(set_of(Entries), params);
 }
 
@@ -115,6 +112,8 @@ const BackwardKernels& backward_of(TokenType type) {
     switch (type) {
         case TokenType::f16: return backward_f16;
         case TokenType::bf16: return backward_bf16;
+        case TokenType::i8:
+        case TokenType::f8:
         case TokenType::f32:
         case TokenType::tf32: break;
     }
@@ -223,6 +222,18 @@ constexpr Kernel bits(std::string_view name) {
             &residual_workspace};
 }
 
+/// A row whose tokens are codes: they have no gradient.
+constexpr Kernel codes(Kernel row, std::string_view description) {
+    row.description = description;
+    row.backward = nullptr;
+    row.backward_workspace = nullptr;
+    return row;
+}
+
+constexpr std::string_view few_codes =
+    "Hopper, up to 128 query rows, d up to 384: document tokens on the long side of wgmma";
+constexpr std::string_view many_codes = "Hopper, d up to 384: blocks of up to 256 query rows on the long side of wgmma";
+
 constexpr Kernel rows[] = {
     few<few_rows_f16>("cuda.sm90.few.f16"),
     few<few_rows_bf16>("cuda.sm90.few.bf16"),
@@ -237,6 +248,12 @@ constexpr Kernel rows[] = {
     portable<portable_tf32>("cuda.sm80.tf32", "precision \"high\", any view, any dimension: float32 as TF32"),
     split<split_rows_f32>("cuda.sm90.split.f32"),
     portable<portable_f32>("cuda.sm80.f32", "any view, any dimension: float32 in bfloat16 parts"),
+    codes(few<few_rows_i8>("cuda.sm90.few.i8"), few_codes),
+    codes(many<many_rows_i8>("cuda.sm90.many.i8"), many_codes),
+    codes(portable<portable_i8>("cuda.sm80.i8", {}), "any view, any dimension: int8 tensor cores by mma.sync"),
+    codes(few<few_rows_f8>("cuda.sm90.few.f8e4m3"), few_codes),
+    codes(many<many_rows_f8>("cuda.sm90.many.f8e4m3"), many_codes),
+    codes(portable<portable_f8>("cuda.sm80.f8e4m3", {}), "any view, any dimension: float8 widened to float16"),
     projected<TokenType::f16>("cuda.sm90.hidden.f16"),
     projected<TokenType::bf16>("cuda.sm90.hidden.bf16"),
     residual("cuda.sm80.residual"),

@@ -42,7 +42,14 @@ inline constexpr std::int64_t tiled_dim_most = 192;
 constexpr std::int64_t chain_of(TokenType type, std::int64_t dim) {
     constexpr std::int64_t no_end = std::int64_t{1} << 20;
     if (type == TokenType::tf32) return no_end;  // what its operands lack is a hundred times more
+    if (type == TokenType::i8) return no_end;    // exact
     return dim <= tiled_dim_most ? tiled_dim_most : 128;
+}
+
+/// Most dimensions of the kernels without an aside; of 8-bit codes, as many as fill the slots that a tile of 16-bit
+/// tokens may take.
+constexpr std::int64_t one_tile_dim_most(TokenType type) {
+    return is_scaled(type) ? 3 * slot_dims_of(type) : chain_of(type, tiled_dim_most);
 }
 
 /// A query row in shared memory: as a token's slots, or 64 dimensions of each of the three parts of float32.

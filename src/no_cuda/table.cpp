@@ -1,6 +1,7 @@
 // A build without CUDA: the CUDA backend's table is empty.
 #include "core/device_codes.hpp"
 #include "core/device_plaid.hpp"
+#include "core/device_quantize.hpp"
 #include "core/device_runtime.hpp"
 #include "core/device_topk.hpp"
 #include "core/index_backend.hpp"
@@ -26,6 +27,10 @@ const PointBackend* cuda_points() {
 }
 
 const IndexBackend* cuda_index() {
+    return nullptr;
+}
+
+QuantizeOnDevice device_quantize() {
     return nullptr;
 }
 

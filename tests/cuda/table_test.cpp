@@ -14,6 +14,8 @@ namespace {
 DType tokens_of(std::string_view row) {
     const std::string_view type = row.substr(row.rfind('.') + 1);
     if (type == "f16") return DType::f16;
+    if (type == "i8") return DType::i8;
+    if (type == "f8e4m3") return DType::f8e4m3;
     return type == "bf16" ? DType::bf16 : DType::f32;
 }
 
@@ -33,7 +35,7 @@ std::string refusal(const core::Kernel& row, DType dtype) {
 TEST(Table, EachRowTakesTheTypeOfItsName) {
     ASSERT_FALSE(core::cuda_kernels().empty());
     for (const core::Kernel& row : core::cuda_kernels()) {
-        for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8}) {
+        for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8, DType::f8e4m3}) {
             if (dtype == tokens_of(row.name)) {
                 EXPECT_NE(refusal(row, dtype), name_of(dtype)) << row.name;
             } else {

@@ -13,6 +13,7 @@
 #include "cuda/kernels/arguments.hpp"
 #include "cuda/kernels/document_ring.cuh"
 #include "cuda/kernels/shifted_rows.cuh"
+#include "cuda/kernels/token_scales.cuh"
 #include "cuda/prim/copy_arrival.cuh"
 #include "cuda/prim/copy_async.cuh"
 #include "cuda/prim/shared.cuh"
@@ -30,10 +31,11 @@ class DocumentLoads {
     static constexpr bool keeps_much = true;
 
     __device__ __forceinline__ DocumentLoads(DocumentRing& ring, const TiledArguments& arguments, int number, int rings,
-                                             const Team& team)
+                                             const Team& team, std::uint32_t scales)
         : ring_(ring),
           call_(arguments.call),
           team_(team),
+          scales_(scales),
           ninths_(ninths_of_ring<Type>(rings, number, arguments.call.stages)) {}
 
     __device__ __forceinline__ static Place plain_place(const core::Segments& d, int item) {
@@ -45,13 +47,18 @@ class DocumentLoads {
     }
 
     /// `tile` of a document that ends `left` tokens behind the tile's first.
-    __device__ __forceinline__ void send(const Tile& tile, Place document, int left) {
+    __device__ __forceinline__ void send(const Tile& tile, Place document, int left, std::int64_t first_scale) {
         const int boxes = tile.flags.boxes();
         const int slots = boxes == 0 && !WholeTiles ? 1 : slots_of_tile();
         const std::byte* first = document + tile.base * call_.params.d.row_stride;
         const int count = boxes * box_tokens < left ? boxes * box_tokens : left;
         make_room(true);
         if (team_.member == 0 && lane_ == 0) ring_.tiles[stage_of(next_.slot)] = tile;
+        if constexpr (is_scaled(Type)) {
+            const bool brings = scales_ != 0 && team_.member == 0;
+            if (brings)
+                copy_scales(scales_ + stage_of(next_.slot) * scales_of_stage_bytes, call_.d_scales, first_scale, count);
+        }
         for (int s = 0; s < slots; ++s) {
             if (s > 0) make_room(!WholeTiles);
             copy(first + s * row_bytes, count, token_bytes() - s * row_bytes);
@@ -237,6 +244,7 @@ class DocumentLoads {
     DocumentRing& ring_;
     const Arguments& call_;
     const Team team_;
+    const std::uint32_t scales_;  ///< of the ring's slots, in shared memory; 0: nobody reads them there
     const std::uint32_t ninths_;  ///< of the ring's slots, behind everything else in shared memory
     const int lane_ = static_cast<int>(threadIdx.x % 32);
     RingPlace next_;

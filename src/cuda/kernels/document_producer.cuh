@@ -9,19 +9,21 @@
 #include "cuda/kernels/document_loads.cuh"
 #include "cuda/kernels/document_ring.cuh"
 #include "cuda/kernels/share.cuh"
+#include "cuda/kernels/token_scales.cuh"
 #include "cuda/prim/bulk_tensor.cuh"
 
 namespace rowmax::cuda {
 
-/// Brings tiles through the copy engine: lane 0 says which boxes.
-template <TokenType Type, bool WholeTiles>
+/// Brings tiles through the copy engine: lane 0 says which boxes. With Scales, all lanes fetch those of the tokens.
+template <TokenType Type, bool WholeTiles, bool Scales>
 class CopyEngine {
   public:
     /// A document's first token.
     using Place = BoxCorner;
     static constexpr bool keeps_much = false;
 
-    __device__ __forceinline__ CopyEngine(DocumentRing& ring, const TiledArguments& arguments, int, int, const Team&)
+    __device__ __forceinline__ CopyEngine(DocumentRing& ring, const TiledArguments& arguments, int, int, const Team&,
+                                          std::uint32_t)
         : ring_(ring),
           arguments_(arguments),
           slots_of_tile_(static_cast<int>((arguments.call.params.dim + slot_dims_of(Type) - 1) / slot_dims_of(Type))),
@@ -46,8 +48,12 @@ class CopyEngine {
 
     /// `tile` of the document at `at`, whose boxes lie inside the array or are
     /// filled with zeros.
-    __device__ __forceinline__ void send(const Tile& tile, BoxCorner at, int) {
+    __device__ __forceinline__ void send(const Tile& tile, BoxCorner at, int left, std::int64_t first_scale) {
         at.token += tile.base;
+        if constexpr (Scales) {
+            const int count = min(tile.flags.boxes() * box_tokens, left);
+            if (count > 0) fetch_scales(arguments_.call.d_scales, first_scale, count);
+        }
         if constexpr (WholeTiles) {
             send_whole(tile, at);
         } else {
@@ -55,7 +61,7 @@ class CopyEngine {
         }
         __syncwarp();
     }
-    __device__ __forceinline__ void send_end(const Tile& end) { send(end, {0, 0, 0, 0}, 0); }
+    __device__ __forceinline__ void send_end(const Tile& end) { send(end, {0, 0, 0, 0}, 0, 0); }
 
   private:
     static constexpr int tokens = tile_tokens_of(Type);
@@ -120,14 +126,51 @@ class CopyEngine {
     RingPlace place_;
 };
 
+/// Brings the scales of tiles that another warp brings, whole.
+template <TokenType Type>
+class ScaleEngine {
+  public:
+    struct Place {};
+    static constexpr bool keeps_much = false;
+
+    __device__ __forceinline__ ScaleEngine(DocumentRing& ring, const TiledArguments& arguments, int, int, const Team&,
+                                           std::uint32_t scales)
+        : scales_(ring, arguments.call, scales, arguments.call.stages / slots_of_tile(arguments)) {}
+
+    __device__ __forceinline__ static Place plain_place(const core::Segments&, int) { return {}; }
+    __device__ __forceinline__ static Place place_of(const core::Segments&, std::int64_t, const core::Segment&) {
+        return {};
+    }
+    __device__ __forceinline__ static Place place_from(const Place&, int) { return {}; }
+
+    __device__ __forceinline__ void send(const Tile& tile, Place, int left, std::int64_t first_scale) {
+        scales_.make_room();
+        scales_.bring(first_scale, min(tile.flags.boxes() * box_tokens, left));
+    }
+    __device__ __forceinline__ void send_end(const Tile& end) {
+        send(end, {}, 0, 0);
+        scales_.end();
+    }
+
+  private:
+    __device__ __forceinline__ static int slots_of_tile(const TiledArguments& arguments) {
+        return static_cast<int>((arguments.call.params.dim + slot_dims_of(Type) - 1) / slot_dims_of(Type));
+    }
+
+    ScaleCopies scales_;
+};
+
 /// Takes every so-manieth unit of the block's share. All lanes together look at
 /// masks.
 template <TokenType Type, class Carrier>
 class DocumentProducer {
   public:
     __device__ __forceinline__ DocumentProducer(DocumentRing& ring, const TiledArguments& arguments, int number,
-                                                int rings, const Team& team)
-        : arguments_(arguments), carrier_(ring, arguments, number, rings, team), number_(number), rings_(rings) {}
+                                                int rings, const Team& team, std::uint32_t scales)
+        : arguments_(arguments),
+          carrier_(ring, arguments, number, rings, team, scales),
+          number_(number),
+          rings_(rings) {}
 
     __device__ __forceinline__ void run() {
         const Share share = share_of(arguments_.call.params, arguments_.call.plan);
@@ -224,10 +267,12 @@ class DocumentProducer {
     __device__ __forceinline__ void send_unit(const Work& work) {
         int first = TileFlags::first_bit;
         bool opened = false;
+        [[maybe_unused]] const std::int64_t first_scale = scale_of(work.unit);
         for (int base = work.begin;; base += tokens, first = 0) {
             Tile tile;
             tile.unit = work.unit;
             tile.base = base;
+            if constexpr (is_scaled(Type)) tile.first_scale = first_scale;
             const int last = base + tokens >= work.end ? TileFlags::last_bit : 0;
             int boxes = 0;
 #pragma unroll
@@ -238,9 +283,25 @@ class DocumentProducer {
             tile.flags.bits = boxes | first | last | (kept_whole(tile, boxes) ? TileFlags::whole_bit : 0);
             if (opened && last == 0 && whole(tile)) tile.flags.bits = TileFlags::usual;
             opened = opened || boxes > 0;
-            if (boxes != 0 || first != 0 || last != 0) carrier_.send(tile, work.place, work.end - base);
+            if (boxes != 0 || first != 0 || last != 0) {
+                carrier_.send(tile, work.place, work.end - base, scale_at(first_scale, base));
+            }
             if (last != 0) return;
         }
+    }
+
+    /// Where the scales of a unit's document begin.
+    __device__ __forceinline__ std::int64_t scale_of(const Unit& unit) const {
+        if constexpr (!is_scaled(Type)) return 0;
+        const Arguments& call = arguments_.call;
+        return call.plan.plain_documents ? unit.item * call.d_scales.steps.outer : scale_there(call, unit);
+    }
+    __device__ __noinline__ static std::int64_t scale_there(const Arguments& call, const Unit& unit) {
+        return call.d_scales.steps.first(call.params.d, document_of(call.params, call.plan, unit));
+    }
+    __device__ __forceinline__ std::int64_t scale_at(std::int64_t first, int token) const {
+        if constexpr (!is_scaled(Type)) return 0;
+        return first + token * arguments_.call.d_scales.steps.token;
     }
 
     __device__ __forceinline__ static bool whole(const Tile& tile) {
@@ -283,15 +344,22 @@ class DocumentProducer {
 
 /// What the producing warps of ring `number` of `rings` do: more than one where they load. WholeTiles: a stage of the
 /// ring has all slots of a tile.
-template <TokenType Type = TokenType::f16, bool WholeTiles = false, int PiecesOfLane = 4>
+template <TokenType Type = TokenType::f16, bool WholeTiles = false, int PiecesOfLane = 4, bool Scales = is_scaled(Type)>
 __device__ __forceinline__ void fill_ring(DocumentRing& ring, const TiledArguments& arguments, int number, int rings,
-                                          const Team& team) {
+                                          const Team& team, std::uint32_t scales = 0) {
     if (arguments.call.d_by_loads) {
         using Loads = DocumentLoads<Type, WholeTiles, PiecesOfLane>;
-        DocumentProducer<Type, Loads>(ring, arguments, number, rings, team).run();
+        DocumentProducer<Type, Loads>(ring, arguments, number, rings, team, scales).run();
     } else {
-        DocumentProducer<Type, CopyEngine<Type, WholeTiles>>(ring, arguments, number, rings, team).run();
+        using Copies = CopyEngine<Type, WholeTiles, Scales>;
+        DocumentProducer<Type, Copies>(ring, arguments, number, rings, team, scales).run();
     }
+}
+
+/// What a warp does beside the one that fills the only ring through the copy engine: brings the tiles' scales.
+template <TokenType Type>
+__device__ __forceinline__ void fill_scales(DocumentRing& ring, const TiledArguments& arguments, std::uint32_t scales) {
+    DocumentProducer<Type, ScaleEngine<Type>>(ring, arguments, 0, 1, {0, 1}, scales).run();
 }
 
 }  // namespace rowmax::cuda

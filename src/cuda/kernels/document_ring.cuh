@@ -58,6 +58,7 @@ struct alignas(16) Tile {
     Unit unit;
     std::int32_t base;
     TileFlags flags;
+    std::int64_t first_scale;  ///< of codes: where the scales of the document begin
 };
 
 /// What readers need to know of a tile, in registers.
@@ -117,11 +118,12 @@ __device__ __forceinline__ int filling_warps(const Arguments& call, int most) {
 }
 
 /// By the first thread of every warp, of which there must be most_stages, before the block's first barrier.
-__device__ __forceinline__ void init_ring(DocumentRing& ring, std::byte* slots, int reading_warps, int filling_warps) {
+__device__ __forceinline__ void init_ring(DocumentRing& ring, std::byte* slots, int reading_warps,
+                                          int arrivals_at_full) {
     const auto s = static_cast<int>(threadIdx.x / 32);
     if (s == 0) ring.slots = slots;
     if (s >= most_stages) return;
-    init(&ring.full[s], static_cast<std::uint32_t>(filling_warps));
+    init(&ring.full[s], static_cast<std::uint32_t>(arrivals_at_full));
     init(&ring.empty[s], static_cast<std::uint32_t>(reading_warps));
 }
 

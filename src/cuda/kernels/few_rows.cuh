@@ -21,25 +21,26 @@
 #include "cuda/kernels/scores.cuh"
 #include "cuda/kernels/shifted_rows.cuh"
 #include "cuda/kernels/token_norms.cuh"
-#include "cuda/prim/wgmma.cuh"
+#include "cuda/kernels/token_scales.cuh"
+#include "cuda/prim/wgmma_integers.cuh"
 
 namespace rowmax::cuda {
 
 /// With more columns registers are short, and the kernel for many rows takes the call.
 template <TokenType Type, int Columns>
-inline constexpr bool normalizes = Type != TokenType::tf32&& Columns <= 64;
+inline constexpr bool normalizes = Type != TokenType::tf32 && !is_scaled(Type) && Columns <= 64;
 
 /// Whether readers move rows that were loaded to where they belong, or, for want of registers, the loading warps.
 template <int Columns, bool Indexed>
 inline constexpr bool readers_move = Columns < 128 || !Indexed;
 
-template <int Columns, bool Indexed>
+template <TokenType Type, int Columns, bool Indexed>
 struct FewRowsControl {
     static constexpr int groups = Columns <= 64 ? 3 : 2;
     static constexpr int buffers = 2;
     Warmth warmth;
     DocumentRing rings[groups];
-    float query_inverse[groups][Columns];
+    float query_factors[groups][Columns];  ///< one over the norms of query rows, or their scales
     float octs[groups][Columns / rows_of_oct];
     RowPlace places[groups][Columns];  ///< of the query rows; where all groups have the same, the first group's
     Maximum<Indexed> maxima[groups][buffers][4][Columns];
@@ -48,7 +49,7 @@ struct FewRowsControl {
 template <TokenType Type, int Columns, bool Indexed>
 class FewRowsReader {
   public:
-    using Control = FewRowsControl<Columns, Indexed>;
+    using Control = FewRowsControl<Type, Columns, Indexed>;
 
     __device__ __forceinline__ FewRowsReader(Control& control, std::byte* queries, const Arguments& call, int group)
         : control_(control),
@@ -91,7 +92,7 @@ class FewRowsReader {
         unit_ = {0, 0, 0};
         const auto thread = static_cast<int>(threadIdx.x);
         load_query_rows<Type>(call_, unit_, queries_, Columns, 0, Columns, thread, threads, control_.places[0]);
-        if (normalized()) normalize_queries(Control::groups + 1, thread, threads);
+        find_query_factors(Control::groups + 1, 0, thread, threads);
         fence_async_proxy();
         sync_threads(Control::groups + 1, threads);
     }
@@ -109,7 +110,7 @@ class FewRowsReader {
         const int thread = static_cast<int>(threadIdx.x % 128);
         sync_threads(1 + group_, 128);
         load_query_rows<Type>(call_, unit_, queries_, Columns, 0, Columns, thread, 128, control_.places[group_]);
-        if (normalized()) normalize_queries(1 + group_, thread, 128);
+        find_query_factors(1 + group_, group_, thread, 128);
         fence_async_proxy();
         sync_threads(1 + group_, 128);
     }
@@ -118,14 +119,23 @@ class FewRowsReader {
         return normalizes<Type, Columns> && call_.params.normalize;
     }
 
-    // Between the loading of rows, by as many threads, and the barrier behind it.
-    __device__ __forceinline__ void normalize_queries(int barrier, int thread, int threads) {
-        sync_threads(barrier, threads);
-        if (thread >= Columns) return;
-        query_inverse()[thread] = normalize_query_row<Type>(queries_, Columns, thread, call_.params.dim);
+    [[nodiscard]] __device__ __forceinline__ bool has_query_factors() const {
+        return is_scaled(Type) || normalized();
     }
-    [[nodiscard]] __device__ __forceinline__ float* query_inverse() const {
-        return control_.query_inverse[call_.own_queries ? group_ : 0];
+
+    // Between the loading of rows, by as many threads, and the barrier behind it.
+    __device__ __forceinline__ void find_query_factors(int barrier, int group, int thread, int threads) {
+        if constexpr (is_scaled(Type)) {
+            if (thread >= Columns) return;
+            control_.query_factors[group][thread] =
+                scale_of_row(call_, row_of(call_.params, call_.plan, unit_, thread));
+        } else if constexpr (normalizes<Type, Columns>) {
+            if (!normalized()) return;
+            sync_threads(barrier, threads);
+            if (thread >= Columns) return;
+            control_.query_factors[group][thread] =
+                normalize_query_row<Type>(queries_, Columns, thread, call_.params.dim);
+        }
     }
 
     // What the tile's first slot says, before it is given back.
@@ -133,6 +143,7 @@ class FewRowsReader {
         if constexpr (Indexed) {
             if (!seen_) {
                 const int token = first_kept(tile.keep, tile.base);
+                first_ = token;
 #pragma unroll
                 for (int c = 0; c < columns_of_thread; ++c) best_[c].token = token;
             }
@@ -141,11 +152,12 @@ class FewRowsReader {
         base_ = tile.base;
 #pragma unroll
         for (int h = 0; h < 2; ++h) keep_[h] = tile.keep[2 * h + warp_ / 2] >> (warp_ % 2 * 16) & 0xffffU;
+        if constexpr (is_scaled(Type)) read_scales(tile.first_scale);
     }
 
     template <int Halves>
     __device__ __forceinline__ void multiply_and_fold() {
-        float sums[Halves][Columns / 2];
+        SumOf<Type> sums[Halves][Columns / 2];
         PassingNorm<Type> norm;
         const int slots = slots_of_token<Type>(call_.params.dim);
         put_right();
@@ -164,9 +176,41 @@ class FewRowsReader {
         }
         wait_multiply_groups<0>();
         reader_.leave();
-        if (normalized()) scale(sums, norm);
+        if constexpr (normalizes<Type, Columns>) {
+            if (normalized()) scale(sums, norm);
+        }
 #pragma unroll
-        for (int h = 0; h < Halves; ++h) fold(sums[h], keep_[h], base_ + 64 * h + 16 * warp_ + lane_ / 4);
+        for (int h = 0; h < Halves; ++h) {
+            const int token = base_ + 64 * h + 16 * warp_ + lane_ / 4;
+            if constexpr (is_scaled(Type)) {
+                fold_scaled(sums[h], scales_[h], keep_[h], token);
+            } else {
+                fold(sums[h], keep_[h], token);
+            }
+        }
+    }
+
+    // Of this thread's two tokens in each half of the tile. Asked for before the tile is multiplied, for which they
+    // wait in L2.
+    __device__ __forceinline__ void read_scales(std::int64_t first) {
+        const core::Scales& scales = call_.d_scales;
+        const float* from = scales.data + first + (base_ + 16 * warp_ + lane_ / 4) * scales.steps.token;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const bool kept = (keep_[h] >> (lane_ / 4 + 8 * i) & 1U) != 0;
+                scales_[h][i] = kept ? __ldg(from + (64 * h + 8 * i) * scales.steps.token) : 0.0F;
+            }
+        }
+    }
+
+    __device__ __forceinline__ void fold_scaled(const SumOf<Type> (&sums)[Columns / 2], const float (&scales)[2],
+                                                std::uint32_t keep, int token) {
+        float products[Columns / 2];
+#pragma unroll
+        for (int i = 0; i < Columns / 2; ++i) products[i] = static_cast<float>(sums[i]) * scales[i / 2 % 2];
+        fold(products, keep, token);
     }
 
     // A slot that was loaded: all warps move its rows to where they belong.
@@ -217,7 +261,7 @@ class FewRowsReader {
     }
 
     template <bool Add, int Halves>
-    __device__ __forceinline__ void multiply_slot(float (&sums)[Halves][Columns / 2], int s) {
+    __device__ __forceinline__ void multiply_slot(SumOf<Type> (&sums)[Halves][Columns / 2], int s) {
         const std::uint64_t tokens = operand(reader_.address());
         const std::uint64_t rows = operand(shared_address(queries_) + s * Columns * row_bytes);
         multiply_fence();
@@ -290,16 +334,20 @@ class FewRowsReader {
     __device__ __forceinline__ void write_unit(const Maximum<Indexed> (&maxima)[4][Columns]) {
         float* octs = control_.octs[group_];
         const RowPlace* places = control_.places[call_.own_queries ? group_ : 0];
+        const float* factors = control_.query_factors[call_.own_queries ? group_ : 0];
 #pragma unroll
         for (int i = 0; i < passes; ++i) {
             const int row = lane_ + 32 * i;
             Maximum<Indexed> best = maxima[0][row];
 #pragma unroll
             for (int w = 1; w < 4; ++w) join(best, maxima[w][row]);
-            const float inverse = normalized() ? query_inverse()[row] : 1.0F;
+            const float factor = has_query_factors() ? factors[row] : 1.0F;
+            if constexpr (is_scaled(Type) && Indexed) {
+                if (seen_ && factor != factor) best = {not_a_number, first_};
+            }
             const RowPlace place = places[row];
-            if (rows_wanted<Indexed>(call_)) write_row(call_, unit_, place, best, inverse, seen_);
-            const float sum = sum_of_oct<1>(place.adds(best.value * inverse, seen_));
+            if (rows_wanted<Indexed>(call_)) write_row(call_, unit_, place, best, factor, seen_);
+            const float sum = sum_of_oct<1>(place.adds(best.value * factor, seen_));
             if (lane_ % rows_of_oct == 0) octs[row / rows_of_oct] = sum;
         }
         __syncwarp();
@@ -317,17 +365,19 @@ class FewRowsReader {
     Unit unit_{-1, -1, -1};
     int buffer_ = 0;
     int base_ = 0;
+    int first_ = 0;  ///< the unit's first kept token
     bool seen_ = false;
     std::uint32_t keep_[2];
+    float scales_[2][2];  ///< of codes
     Maximum<Indexed> best_[columns_of_thread];
 };
 
 template <TokenType Type, int Columns, bool Indexed>
-__global__ void __launch_bounds__(tiled_threads(FewRowsControl<Columns, Indexed>::groups), 1)
+__global__ void __launch_bounds__(tiled_threads(FewRowsControl<Type, Columns, Indexed>::groups), 1)
     few_rows(const __grid_constant__ TiledArguments arguments) {
     extern __shared__ std::byte memory[];
-    using Control = FewRowsControl<Columns, Indexed>;
-    using Share = Registers<Control::groups>;
+    using Control = FewRowsControl<Type, Columns, Indexed>;
+    using Share = Registers<Control::groups, is_scaled(Type)>;
     const Arguments& call = arguments.call;
     std::byte* slots = aligned_slots(memory);
     std::byte* queries = slots + Control::groups * call.stages * slot_bytes;
@@ -365,7 +415,7 @@ __global__ void __launch_bounds__(tiled_threads(FewRowsControl<Columns, Indexed>
 
 template <TokenType Type, int Rows, bool Indexed>
 KernelEntry few_rows_entry() {
-    using Control = FewRowsControl<Rows, Indexed>;
+    using Control = FewRowsControl<Type, Rows, Indexed>;
     KernelEntry entry(Type);
     entry.function = reinterpret_cast<const void*>(&few_rows<Type, Rows, Indexed>);
     entry.rows = entry.least_rows = Rows;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "cuda/kernels/products.cuh"
 
@@ -31,6 +32,40 @@ __device__ __forceinline__ Maximum<true> join_lanes(const Maximum<true> (&best)[
     mine = larger(mine, exchange(mine, 2));
     return {__int_as_float(flip(static_cast<int>(mine >> 32))), ~static_cast<std::int32_t>(mine)};
 }
+
+inline constexpr int least_integer = -2147483647 - 1;
+
+/// Columns that are not kept become the least there is, in place: there are no registers for them elsewhere. `keep`: as
+/// for Fold; `full`: bit b: box b is kept whole.
+template <int Columns, class Value>
+class HiddenColumns {
+  public:
+    __device__ __forceinline__ static void hide(Products<Columns, Value>& products, const std::uint32_t* keep,
+                                                std::uint32_t full, Value least) {
+        constexpr int boxes = Columns / 32;
+        constexpr std::uint32_t before_last = (1U << (boxes - 1)) - 1U;
+        if (full == 2 * before_last + 1) return;
+        if ((full & before_last) != before_last) {
+#pragma unroll
+            for (int box = 0; box < boxes - 1; ++box) hide_box(products, box, keep[box], least);
+        }
+        hide_box(products, boxes - 1, keep[boxes - 1], least);
+    }
+
+  private:
+    __device__ __forceinline__ static void hide_box(Products<Columns, Value>& products, int box, std::uint32_t keep,
+                                                    Value least) {
+#pragma unroll
+        for (int c = 0; c < 8; ++c) {
+            const bool kept = (keep >> offset_of(c) & 1U) != 0;
+#pragma unroll
+            for (int r = 0; r < 2; ++r) {
+                Value& x = products.at(r, box * 8 + c);
+                x = kept ? x : least;
+            }
+        }
+    }
+};
 
 /// Folds a tile of Columns tokens into the maxima of two rows: see Fold, which does the same by floats. Where a row has
 /// nothing above zero so far, the tile is folded once more, by numbers that are in order below zero too: rows that do
@@ -65,17 +100,8 @@ class IntegerFold {
         }
     }
 
-    /// Columns that are not kept become the least there is, in place: there are no registers for them elsewhere.
-    /// `full`: bit b: box b is kept whole.
     __device__ __forceinline__ void hide(const std::uint32_t* keep, std::uint32_t full) {
-        constexpr int boxes = Columns / 32;
-        constexpr std::uint32_t before_last = (1U << (boxes - 1)) - 1U;
-        if (full == 2 * before_last + 1) return;
-        if ((full & before_last) != before_last) {
-#pragma unroll
-            for (int box = 0; box < boxes - 1; ++box) hide_box(box, keep[box]);
-        }
-        hide_box(boxes - 1, keep[boxes - 1]);
+        HiddenColumns<Columns, float>::hide(products_, keep, full, minus_infinity);
     }
 
   private:
@@ -94,18 +120,6 @@ class IntegerFold {
             return place;
         }
     };
-
-    __device__ __forceinline__ void hide_box(int box, std::uint32_t keep) {
-#pragma unroll
-        for (int c = 0; c < 8; ++c) {
-            const bool kept = (keep >> offset_of(c) & 1U) != 0;
-#pragma unroll
-            for (int r = 0; r < 2; ++r) {
-                float& x = products_.at(r, box * 8 + c);
-                x = kept ? x : minus_infinity;
-            }
-        }
-    }
 
     __device__ __forceinline__ void columns(int (&now)[2]) {
 #pragma unroll
@@ -139,5 +153,35 @@ class IntegerFold {
     Products<Columns>& products_;
     Four winner_[2];
 };
+
+/// The same of sums that are integers. The bits of the maximum's value are one too.
+template <int Columns>
+class SumFold {
+  public:
+    __device__ __forceinline__ SumFold(Maximum<false> (&best)[2], Products<Columns, int>& sums)
+        : best_(best), sums_(sums) {}
+
+    __device__ __forceinline__ void tile(int) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            int now = __float_as_int(best_[r].value);
+#pragma unroll
+            for (int c = 0; c < Columns / 4; c += 2) now = __vimax3_s32(now, sums_.at(r, c), sums_.at(r, c + 1));
+            best_[r].value = __int_as_float(now);
+        }
+    }
+
+    __device__ __forceinline__ void hide(const std::uint32_t* keep, std::uint32_t full) {
+        HiddenColumns<Columns, int>::hide(sums_, keep, full, least_integer);
+    }
+
+  private:
+    Maximum<false> (&best_)[2];
+    Products<Columns, int>& sums_;
+};
+
+/// How a tile of these values is folded.
+template <bool Indexed, int Columns, class Value>
+using FoldOf = std::conditional_t<std::is_same_v<Value, int>, SumFold<Columns>, IntegerFold<Indexed, Columns>>;
 
 }  // namespace rowmax::cuda

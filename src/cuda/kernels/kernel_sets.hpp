@@ -30,11 +30,17 @@ extern const KernelEntry wide_rows_f16[2];
 extern const KernelEntry wide_rows_bf16[2];
 extern const KernelEntry few_rows_tf32[6];
 extern const KernelEntry many_rows_tf32[2];
+extern const KernelEntry few_rows_i8[6];
+extern const KernelEntry many_rows_i8[2];
+extern const KernelEntry few_rows_f8[6];
+extern const KernelEntry many_rows_f8[2];
 extern const KernelEntry split_rows_f32[4];
 extern const KernelEntry portable_f16[2];
 extern const KernelEntry portable_bf16[2];
 extern const KernelEntry portable_f32[2];
 extern const KernelEntry portable_tf32[2];
+extern const KernelEntry portable_i8[2];
+extern const KernelEntry portable_f8[2];
 
 struct SecondPassKernels {
     const void* add_groups = nullptr;
@@ -47,13 +53,15 @@ constexpr KernelSet set_of(const KernelEntry (&entries)[Count]) {
     return {entries, Count};
 }
 
-inline std::array<KernelSet, 9> tiled_sets() {
-    return {set_of(few_rows_f16),   set_of(few_rows_bf16),  set_of(many_rows_f16),
-            set_of(many_rows_bf16), set_of(wide_rows_f16),  set_of(wide_rows_bf16),
-            set_of(few_rows_tf32),  set_of(many_rows_tf32), set_of(split_rows_f32)};
+inline std::array<KernelSet, 13> tiled_sets() {
+    return {set_of(few_rows_f16),   set_of(few_rows_bf16),  set_of(many_rows_f16), set_of(many_rows_bf16),
+            set_of(wide_rows_f16),  set_of(wide_rows_bf16), set_of(few_rows_tf32), set_of(many_rows_tf32),
+            set_of(split_rows_f32), set_of(few_rows_i8),    set_of(many_rows_i8),  set_of(few_rows_f8),
+            set_of(many_rows_f8)};
 }
-inline std::array<KernelSet, 4> portable_sets() {
-    return {set_of(portable_f16), set_of(portable_bf16), set_of(portable_f32), set_of(portable_tf32)};
+inline std::array<KernelSet, 6> portable_sets() {
+    return {set_of(portable_f16),  set_of(portable_bf16), set_of(portable_f32),
+            set_of(portable_tf32), set_of(portable_i8),   set_of(portable_f8)};
 }
 
 }  // namespace rowmax::cuda

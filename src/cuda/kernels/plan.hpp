@@ -34,12 +34,12 @@ struct Plan {
     unsigned left_over = 0;
     unsigned grid = 1;
     /// Workspace. Sums of groups [pairs][groups], where a query takes several blocks; maxima of rows and their tokens
-    /// [pairs][parts][max_length], where documents are cut, and then with normalize one over the query tokens' norms
-    /// [pairs][max_length].
+    /// [pairs][parts][max_length], where documents are cut, and then what these maxima are multiplied by
+    /// [pairs][max_length], where they are.
     float* group_sums = nullptr;
     float* part_maxima = nullptr;
     std::int32_t* part_index = nullptr;
-    float* row_inverse = nullptr;
+    float* row_factors = nullptr;
 
     [[nodiscard]] constexpr std::int64_t units() const { return std::int64_t{blocks} * width * parts; }
 };

@@ -11,6 +11,7 @@
 #include "cuda/kernels/row_norm.cuh"
 #include "cuda/kernels/scores.cuh"
 #include "cuda/kernels/share.cuh"
+#include "cuda/kernels/token_scales.cuh"
 #include "cuda/prim/copy_async.cuh"
 
 namespace rowmax::cuda {
@@ -20,7 +21,7 @@ inline constexpr int portable_buffers = 2;
 
 struct QueryRow {
     const std::byte* data;
-    Norm norm;
+    Norm norm;  ///< where tokens have scales, these are in the place of the inverse
     RowPlace place;
 };
 
@@ -28,7 +29,7 @@ template <TokenType Type>
 struct PortableMemory {
     alignas(16) std::byte q[portable_buffers][portable_rows * padded_row];
     alignas(16) std::byte d[portable_buffers][portable_tokens * padded_row];
-    alignas(16) PortableParts<Type> parts;
+    alignas(16) PortableParts<widened(Type)> parts;
     QueryRow rows[portable_rows];
     Norm norms[portable_tokens];
     float octs[portable_rows / rows_of_oct];
@@ -53,12 +54,16 @@ class PortableKernel {
     }
 
   private:
-    static constexpr int chunk_elements = chunk_bytes / bytes_of(Type);
+    static constexpr TokenType operand = widened(Type);
+    static constexpr int chunk_elements = chunk_bytes / bytes_of(operand);
+    using Sums = Products<portable_tokens, SumOf<operand>>;
 
     __device__ __forceinline__ void begin_unit(const Unit& unit) {
         const bool reload = unit.block != unit_.block || (query_by_item(call_.params) && unit.item != unit_.item);
         unit_ = unit;
-        document_ = call_.params.d.at(document_of(call_.params, call_.plan, unit));
+        const std::int64_t document = document_of(call_.params, call_.plan, unit);
+        document_ = call_.params.d.at(document);
+        if constexpr (is_scaled(Type)) first_scale_ = call_.d_scales.steps.first(call_.params.d, document);
         seen_ = false;
         best_[0][0] = best_[0][1] = {};
         if (reload) find_rows();
@@ -72,7 +77,9 @@ class PortableKernel {
             const Row row = row_of(call_.params, call_.plan, unit_, r);
             const std::byte* data = row.segment.data + row.position * call_.params.q.row_stride;
             memory_.rows[r] = {data, {}, place_of(call_, unit_, row)};
-            if (call_.params.normalize && row.kept) {
+            if constexpr (is_scaled(Type)) {
+                memory_.rows[r].norm.inverse = scale_of_row(call_, row);
+            } else if (call_.params.normalize && row.kept) {
                 memory_.rows[r].norm = for_query<Type>(norm_of<Type>(data, call_.params.dim, call_.q_by_16));
             }
         }
@@ -91,31 +98,46 @@ class PortableKernel {
             if (!seen_) {
                 const int token =
                     keep[0] != 0 ? __ffs(static_cast<int>(keep[0])) - 1 : __ffs(static_cast<int>(keep[1])) + 31;
-                best_[0][0].token = best_[0][1].token = static_cast<std::int32_t>(base) + token;
+                first_ = static_cast<std::int32_t>(base) + token;
+                best_[0][0].token = best_[0][1].token = first_;
             }
         }
         seen_ = true;
-        if (call_.params.normalize) find_norms(base, end);
-        Products<portable_tokens> sums[1];
+        if (call_.row_factors) find_factors(base, end);
+        Products<portable_tokens> products[1];
         const int shift = 2 * (lane_ % 4);
         const std::uint32_t moved[2] = {keep[0] >> shift, keep[1] >> shift};
-        multiply(sums[0], base, end, moved);
-        if (call_.params.normalize) scale(sums[0]);
+        if constexpr (std::is_same_v<Sums, Products<portable_tokens>>) {
+            multiply(products[0], base, end, moved);
+        } else {
+            Sums sums;
+            multiply(sums, base, end, moved);
+#pragma unroll
+            for (int i = 0; i < portable_tokens / 2; ++i) products[0].value[i] = static_cast<float>(sums.value[i]);
+        }
+        if (call_.row_factors) scale(products[0]);
         const auto first = static_cast<int>(base) + shift;
         const std::uint32_t full = (keep[0] == all_lanes ? 1U : 0U) | (keep[1] == all_lanes ? 2U : 0U);
-        Fold<Indexed>::tile(best_, sums, moved, full, first);
+        Fold<Indexed>::tile(best_, products, moved, full, first);
     }
 
-    __device__ __forceinline__ void find_norms(std::int64_t base, std::int64_t end) {
+    __device__ __forceinline__ void find_factors(std::int64_t base, std::int64_t end) {
         __syncthreads();
         const int t = static_cast<int>(threadIdx.x);
-        if (t < portable_tokens && base + t < end) {
+        if (t < portable_tokens && base + t < end) find_factor(base, t);
+        __syncthreads();
+    }
+
+    __device__ __forceinline__ void find_factor(std::int64_t base, int t) {
+        if constexpr (is_scaled(Type)) {
+            const core::Scales& scales = call_.d_scales;
+            memory_.norms[t].inverse = scales.data[first_scale_ + (base + t) * scales.steps.token];
+        } else {
             const std::byte* data = document_.data + (base + t) * call_.params.d.row_stride;
             const Norm norm = norm_of<Type>(data, call_.params.dim, call_.d_by_16);
             // Only float32 tokens are scaled themselves: the kernels for Hopper cannot, and need the same bits.
             memory_.norms[t] = bytes_of(Type) == 4 ? norm : Norm{1, inverse_of(norm)};
         }
-        __syncthreads();
     }
 
     __device__ __forceinline__ void scale(Products<portable_tokens>& sums) const {
@@ -127,9 +149,9 @@ class PortableKernel {
         }
     }
 
-    __device__ __forceinline__ void multiply(Products<portable_tokens>& sums, std::int64_t base, std::int64_t end,
+    __device__ __forceinline__ void multiply(Sums& sums, std::int64_t base, std::int64_t end,
                                              const std::uint32_t (&keep)[2]) {
-        PortableSum<Type> sum(call_.params.dim);
+        PortableSum<operand> sum(call_.params.dim);
         sum.begin(sums);
         fetch(0, base, end);
         for (int chunk = 0; chunk < chunks_; ++chunk) {
@@ -186,7 +208,7 @@ class PortableKernel {
     /// Starts to bring one chunk of both sides: 8 threads a row.
     __device__ __forceinline__ void fetch(int chunk, std::int64_t base, std::int64_t end) {
         const int piece = static_cast<int>(threadIdx.x % 8);
-        const std::int64_t element = std::int64_t{chunk} * chunk_elements + piece * elements_of_piece<Type>;
+        const std::int64_t element = std::int64_t{chunk} * chunk_elements + piece * elements_of_piece<operand>;
         std::byte* q = memory_.q[chunk % portable_buffers] + piece * 16;
         std::byte* d = memory_.d[chunk % portable_buffers] + piece * 16;
         for (int r = static_cast<int>(threadIdx.x / 8); r < portable_rows; r += portable_threads / 8) {
@@ -201,7 +223,18 @@ class PortableKernel {
 
     __device__ __forceinline__ void fetch_piece(std::byte* to, const std::byte* row, std::int64_t element, bool by_16,
                                                 float scale) const {
-        const bool scaled = call_.params.normalize && Type != TokenType::f16 && scale != 1.0F;
+        if constexpr (operand != Type) {
+            uint4 value = make_uint4(0, 0, 0, 0);
+            if (row != nullptr) value = read_widened_codes(row, element, call_.params.dim, by_16);
+            *reinterpret_cast<uint4*>(to) = value;
+        } else {
+            fetch_stored(to, row, element, by_16, scale);
+        }
+    }
+
+    __device__ __forceinline__ void fetch_stored(std::byte* to, const std::byte* row, std::int64_t element, bool by_16,
+                                                 float scale) const {
+        const bool scaled = call_.params.normalize && Type != TokenType::f16 && !is_scaled(Type) && scale != 1.0F;
         if (row != nullptr && by_16 && !scaled && element + elements_of_piece<Type> <= call_.params.dim) {
             return copy_16_bytes(to, row + element * bytes_of(Type));
         }
@@ -210,12 +243,14 @@ class PortableKernel {
         }
         uint4 value = make_uint4(0, 0, 0, 0);
         if (row != nullptr) value = read_piece<Type>(row, element, call_.params.dim, by_16);
-        if (scaled && row != nullptr) {
-            float values[elements_of_piece<Type>];
-            widen<Type>(value, values);
+        if constexpr (!is_scaled(Type)) {
+            if (scaled && row != nullptr) {
+                float values[elements_of_piece<Type>];
+                widen<Type>(value, values);
 #pragma unroll
-            for (float& x : values) x *= scale;
-            value = narrow<Type>(values);
+                for (float& x : values) x *= scale;
+                value = narrow<Type>(values);
+            }
         }
         *reinterpret_cast<uint4*>(to) = value;
     }
@@ -239,11 +274,14 @@ class PortableKernel {
             Maximum<Indexed> best = best_[0][r];
             join(best, exchange(best, 1));
             join(best, exchange(best, 2));
-            const float inverse = call_.params.normalize ? memory_.rows[row].norm.inverse : 1.0F;
+            const float factor = call_.row_factors ? memory_.rows[row].norm.inverse : 1.0F;
+            if constexpr (is_scaled(Type) && Indexed) {
+                if (seen_ && factor != factor) best = {not_a_number, first_};
+            }
             const RowPlace place = memory_.rows[row].place;
-            const float sum = sum_of_oct<4>(place.adds(best.value * inverse, seen_));
+            const float sum = sum_of_oct<4>(place.adds(best.value * factor, seen_));
             if (lane_ == 0) memory_.octs[row / rows_of_oct] = sum;
-            if (rows_wanted<Indexed>(call_) && lane_ % 4 == 0) write_row(call_, unit_, place, best, inverse, seen_);
+            if (rows_wanted<Indexed>(call_) && lane_ % 4 == 0) write_row(call_, unit_, place, best, factor, seen_);
         }
         __syncthreads();
         if (warp_ == 0) write_scores(call_, unit_, memory_.octs);
@@ -258,6 +296,8 @@ class PortableKernel {
     Unit unit_{-1, -1, -1};
     int rows_used_ = 0;
     core::Segment document_;
+    std::int64_t first_scale_ = 0;
+    std::int32_t first_ = 0;  ///< the unit's first kept token
     bool seen_ = false;
     Maximum<Indexed> best_[1][2];
 };

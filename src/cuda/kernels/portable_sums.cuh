@@ -32,12 +32,14 @@ class PortableSum {
     __device__ __forceinline__ explicit PortableSum(std::int64_t dim)
         : chunks_of_chain_(static_cast<int>(chain_of(Type, dim) * bytes_of(Type) / chunk_bytes)) {}
 
-    __device__ __forceinline__ void begin(Products<portable_tokens>& sums) {
+    using Sums = Products<portable_tokens, SumOf<Type>>;
+
+    __device__ __forceinline__ void begin(Sums& sums) {
 #pragma unroll
         for (int i = 0; i < values; ++i) sums.value[i] = 0;
     }
 
-    __device__ __forceinline__ void add(Products<portable_tokens>& sums, const std::byte* q, const std::byte* d,
+    __device__ __forceinline__ void add(Sums& sums, const std::byte* q, const std::byte* d,
                                         const PortableParts<Type>&) {
         const int lane = static_cast<int>(threadIdx.x % 32);
         const std::byte* a_row = q + (threadIdx.x / 32 * 16 + lane % 16) * padded_row + lane / 16 * 16;
@@ -54,19 +56,24 @@ class PortableSum {
                 multiply_add<Type>(&sums.value[8 * j + 4], a, b[2], b[3]);
             }
         }
-        if (++chunks_ == chunks_of_chain_) put_aside(sums);
+        if constexpr (!exact) {
+            if (++chunks_ == chunks_of_chain_) put_aside(sums);
+        }
     }
 
-    __device__ __forceinline__ void end(Products<portable_tokens>& sums) {
-        if (!aside_used_) return;
+    __device__ __forceinline__ void end(Sums& sums) {
+        if constexpr (!exact) {
+            if (!aside_used_) return;
 #pragma unroll
-        for (int i = 0; i < values; ++i) sums.value[i] += aside_[i];
+            for (int i = 0; i < values; ++i) sums.value[i] += aside_[i];
+        }
     }
 
   private:
     static constexpr int values = portable_tokens / 2;
+    static constexpr bool exact = Type == TokenType::i8;
 
-    __device__ __forceinline__ void put_aside(Products<portable_tokens>& sums) {
+    __device__ __forceinline__ void put_aside(Sums& sums) {
 #pragma unroll
         for (int i = 0; i < values; ++i) {
             aside_[i] = aside_used_ ? aside_[i] + sums.value[i] : sums.value[i];
@@ -76,7 +83,7 @@ class PortableSum {
         chunks_ = 0;
     }
 
-    float aside_[values];
+    SumOf<Type> aside_[values];
     bool aside_used_ = false;
     int chunks_of_chain_;
     int chunks_ = 0;

@@ -8,13 +8,13 @@
 namespace rowmax::cuda {
 
 /// This warp's 16 rows by Columns tokens: a thread holds, for every 8 columns, two columns of each of its two rows.
-template <int Columns>
+template <int Columns, class Value = float>
 struct Products {
-    float value[Columns / 2];
-    [[nodiscard]] __device__ __forceinline__ float at(int row, int column) const {
+    Value value[Columns / 2];
+    [[nodiscard]] __device__ __forceinline__ Value at(int row, int column) const {
         return value[column / 2 * 4 + row * 2 + column % 2];
     }
-    [[nodiscard]] __device__ __forceinline__ float& at(int row, int column) {
+    [[nodiscard]] __device__ __forceinline__ Value& at(int row, int column) {
         return value[column / 2 * 4 + row * 2 + column % 2];
     }
 };

@@ -16,11 +16,12 @@ constexpr int registers_of_warpgroups(int groups) {
     return 65536 / (128 * groups) / 8 * 8 * groups;
 }
 
-/// Registers of a thread after the warpgroups have shared them out anew.
-template <int Groups>
+/// Registers of a thread after the warpgroups have shared them out anew. Who fills the ring with scales too needs more.
+template <int Groups, bool Scaled = false>
 struct Registers {
-    static constexpr int reader = Groups == 2 ? 208 : (Groups == 3 ? 144 : 104);
-    static constexpr int others = Groups == 2 ? 88 : (Groups == 3 ? 80 : 64);
+    static constexpr int more = Scaled && Groups > 2 ? 8 : 0;
+    static constexpr int reader = (Groups == 2 ? 208 : (Groups == 3 ? 144 : 104)) - more;
+    static constexpr int others = (Groups == 2 ? 88 : (Groups == 3 ? 80 : 64)) + Groups * more;
     static_assert(Groups * reader + others <= registers_of_warpgroups(Groups + 1));
 };
 

@@ -31,12 +31,12 @@ __device__ __forceinline__ RowPlace place_of(const Arguments& call, const Unit& 
     return {first * 8 + (cut_short ? 4 : 0) + (row.in_query ? 2 : 0) + (row.kept ? 1 : 0)};
 }
 
-/// The part's maximum where documents are cut, else index and similarity where wanted. `inverse`: one over the query
-/// token's norm, by which `maximum` was not multiplied yet. Parts are compared as they are, like tokens: rounding can
-/// make equal products of different similarities.
+/// The part's maximum where documents are cut, else index and similarity where wanted. `factor`: one over the query
+/// token's norm or its scale, by which `maximum` was not multiplied yet. Parts are compared as they are, like tokens:
+/// rounding can make equal products of different similarities.
 template <bool Indexed>
 __device__ __forceinline__ void write_row(const Arguments& call, const Unit& unit, const RowPlace& place,
-                                          const Maximum<Indexed>& maximum, float inverse, bool seen) {
+                                          const Maximum<Indexed>& maximum, float factor, bool seen) {
     if (!place.in_query()) return;
     const std::int64_t length = call.params.q.max_length;
     const std::int64_t at = place.first() + unit.item * length;
@@ -46,7 +46,7 @@ __device__ __forceinline__ void write_row(const Arguments& call, const Unit& uni
             const std::int64_t to = (pair * call.plan.parts + unit.part) * length + (at - pair * length);
             call.plan.part_maxima[to] = maximum.value;
             call.plan.part_index[to] = maximum.token;
-            if (call.params.normalize && unit.part == 0) call.plan.row_inverse[at] = inverse;
+            if (call.row_factors && unit.part == 0) call.plan.row_factors[at] = factor;
             return;
         }
     }
@@ -55,7 +55,7 @@ __device__ __forceinline__ void write_row(const Arguments& call, const Unit& uni
         if (call.outputs.index != nullptr) call.outputs.write_index(at, counts ? maximum.token : -1);
     }
     if (call.outputs.similarity != nullptr) {
-        static_cast<float*>(call.outputs.similarity)[at] = counts ? maximum.value * inverse : 0.0F;
+        static_cast<float*>(call.outputs.similarity)[at] = counts ? maximum.value * factor : 0.0F;
     }
 }
 

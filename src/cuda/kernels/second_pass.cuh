@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(second_pass_threads) join_parts(const __grid_c
         const bool counts = best.token >= 0 && position < query.length && params.q.keeps(query, position);
         if (in_query) {
             const std::int64_t at = pair * params.q.max_length + position;
-            if (params.normalize) best.value *= call.plan.row_inverse[at];
+            if (call.row_factors) best.value *= call.plan.row_factors[at];
             if (call.outputs.index != nullptr) call.outputs.write_index(at, counts ? best.token : -1);
             if (call.outputs.similarity != nullptr) {
                 static_cast<float*>(call.outputs.similarity)[at] = counts ? best.value : 0.0F;

@@ -62,7 +62,10 @@ struct ShiftedRows {
         for (int i = 0; i < words - 3; ++i) word(i) = (first & 4) != 0 ? word(i + 1) : word(i);
         if constexpr (bytes_of(Type) < 4) {
 #pragma unroll
-            for (int i = 0; i < words - 4; ++i) word(i) = __funnelshift_r(word(i), word(i + 1), (first & 2) * 8);
+            for (int i = 0; i < words - 4; ++i) {
+                constexpr unsigned within_word = 4 - bytes_of(Type);
+                word(i) = __funnelshift_r(word(i), word(i + 1), (first & within_word) * 8);
+            }
         }
     }
 };

@@ -3,6 +3,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include <cstdint>
 
@@ -25,9 +26,34 @@ __device__ __forceinline__ uint4 read_piece(const std::byte* row, std::int64_t e
         if (element + i >= dim) continue;
         if constexpr (bytes_of(Type) == 4) {
             words[i] = reinterpret_cast<const std::uint32_t*>(at)[i];
+        } else if constexpr (bytes_of(Type) == 1) {
+            words[i / 4] |= std::to_integer<std::uint32_t>(at[i]) << (i % 4 * 8);
         } else {
             words[i / 2] |= static_cast<std::uint32_t>(reinterpret_cast<const std::uint16_t*>(at)[i]) << (i % 2 * 16);
         }
+    }
+    return make_uint4(words[0], words[1], words[2], words[3]);
+}
+
+/// Eight float8 codes [element, element + 8) of a row of `dim`, as float16; zeros beyond it.
+__device__ __forceinline__ uint4 read_widened_codes(const std::byte* row, std::int64_t element, std::int64_t dim,
+                                                    bool by_16) {
+    std::uint32_t codes[2] = {0, 0};
+    if (by_16 && element + 8 <= dim) {
+        const uint2 both = *reinterpret_cast<const uint2*>(row + element);
+        codes[0] = both.x, codes[1] = both.y;
+    } else {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            if (element + i < dim) codes[i / 4] |= std::to_integer<std::uint32_t>(row[element + i]) << (i % 4 * 8);
+        }
+    }
+    std::uint32_t words[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const auto two = static_cast<__nv_fp8x2_storage_t>(codes[i / 2] >> (i % 2 * 16));
+        const __half2_raw halves = __nv_cvt_fp8x2_to_halfraw2(two, __NV_E4M3);
+        words[i] = halves.x | static_cast<std::uint32_t>(halves.y) << 16;
     }
     return make_uint4(words[0], words[1], words[2], words[3]);
 }

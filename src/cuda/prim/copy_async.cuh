@@ -20,8 +20,14 @@ __device__ __forceinline__ void copy_16_bytes(void* to, const void* from) {
     copy_16_bytes(shared_address(to), from);
 }
 /// 4 bytes, from any address that is a multiple of 4.
+__device__ __forceinline__ void copy_4_bytes(std::uint32_t to, const void* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+}
 __device__ __forceinline__ void copy_4_bytes(void* to, const void* from) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from) : "memory");
+    copy_4_bytes(shared_address(to), from);
+}
+__device__ __forceinline__ void prefetch_to_l2(const void* address) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(address) : "memory");
 }
 __device__ __forceinline__ void close_copy_group() {
     asm volatile("cp.async.commit_group;" ::: "memory");

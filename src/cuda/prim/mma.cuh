@@ -17,6 +17,18 @@ __device__ __forceinline__ void load_tiles(std::uint32_t (&to)[4], const void* r
                  : "memory");
 }
 
+/// sum += a x b of int8, exactly: 16 rows, 8 columns, 32 products each.
+template <TokenType Type>
+__device__ __forceinline__ void multiply_add(int* sum, const std::uint32_t (&a)[4], std::uint32_t b0,
+                                             std::uint32_t b1) {
+    static_assert(Type == TokenType::i8);
+    asm volatile(
+        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+r"(sum[0]), "+r"(sum[1]), "+r"(sum[2]), "+r"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 /// sum += a x b, 16 rows, 8 columns, 16 products each (8 for tf32: as many bytes).
 template <TokenType Type>
 __device__ __forceinline__ void multiply_add(float* sum, const std::uint32_t (&a)[4], std::uint32_t b0,

@@ -14,6 +14,14 @@ __device__ __forceinline__ void store_shared(std::uint32_t address, const std::u
                  "r"(from[3])
                  : "memory");
 }
+__device__ __forceinline__ void store_shared(std::uint32_t address, std::uint32_t from) {
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(from) : "memory");
+}
+__device__ __forceinline__ std::uint32_t load_shared(std::uint32_t address) {
+    std::uint32_t to = 0;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(to) : "r"(address) : "memory");
+    return to;
+}
 __device__ __forceinline__ void load_shared(std::uint32_t address, std::uint32_t (&to)[2]) {
     asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(address) : "memory");
 }

@@ -1,5 +1,5 @@
 // Tensor cores by warpgroup (wgmma): 64 rows times 8 to 128 columns, both operands in shared memory, 16 products a
-// step (8 of tf32).
+// step (8 of tf32, 32 of float8; int8: wgmma_integers.cuh).
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#asynchronous-warpgroup-level-matrix-instructions
 //
 // Operands are rows of 128 bytes in the layout that the copy engine calls SWIZZLE_128B: groups of 8 rows,
@@ -53,11 +53,15 @@ template <TokenType Type>
 inline constexpr char products_of_step[] = "k16";
 template <>
 inline constexpr char products_of_step<TokenType::tf32>[] = "k8";
+template <>
+inline constexpr char products_of_step<TokenType::f8>[] = "k32";
 /// The end of the instruction: only 16-bit operands can be transposed.
 template <TokenType Type>
 inline constexpr char not_transposed[] = ", 0, 0";
 template <>
 inline constexpr char not_transposed<TokenType::tf32>[] = "";
+template <>
+inline constexpr char not_transposed<TokenType::f8>[] = "";
 
 // sum = a x b, or with `add` sum += a x b. One function for each number of columns: twice that of sum's elements.
 

@@ -1,0 +1,8 @@
+#include "cuda/kernels/few_rows.cuh"
+
+namespace rowmax::cuda {
+
+template KernelEntry few_rows_entry<TokenType::i8, 128, false>();
+template KernelEntry few_rows_entry<TokenType::i8, 128, true>();
+
+}  // namespace rowmax::cuda

@@ -1,0 +1,7 @@
+#include "cuda/kernels/many_rows.cuh"
+
+namespace rowmax::cuda {
+
+template KernelEntry many_rows_entry<TokenType::i8, true>();
+
+}  // namespace rowmax::cuda

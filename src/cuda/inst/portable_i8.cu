@@ -1,0 +1,8 @@
+#include "cuda/kernels/portable.cuh"
+
+namespace rowmax::cuda {
+
+template KernelEntry portable_entry<TokenType::i8, false>();
+template KernelEntry portable_entry<TokenType::i8, true>();
+
+}  // namespace rowmax::cuda
