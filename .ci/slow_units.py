@@ -24,7 +24,11 @@ def slow_outputs(build):
     for line in (build / ".ninja_log").read_text().splitlines()[1:]:
         start, end, _, output, _ = line.split("\t")
         took[output] = (int(end) - int(start)) / 1000
-    return {output for output, seconds in took.items() if output.endswith(".o") and seconds > LIMIT}
+    return {output for output, seconds in took.items() if output.endswith(".o") and seconds > limit_of(output[:-2])}
+
+
+def limit_of(source):
+    return CUDA_LIMIT if source.endswith(".cu") else LIMIT
 
 
 def processor_seconds(entry):
@@ -45,7 +49,7 @@ def main():
         if words[words.index("-o") + 1] not in suspects:
             continue
         seconds = processor_seconds(entry)
-        limit = CUDA_LIMIT if entry["file"].endswith(".cu") else LIMIT
+        limit = limit_of(entry["file"])
         if seconds > limit:
             faults.append(f"{entry['file']} compiles in {seconds:.1f} s; at most {limit}")
     print("\n".join(faults) or f"no translation unit takes longer than it may ({len(suspects)} measured again)")
