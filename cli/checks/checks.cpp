@@ -37,23 +37,27 @@ namespace {
 constexpr std::int64_t small_dim = 16;
 constexpr std::int64_t large_dim = 200;
 
-bool takes(const Target& target, DType dtype, std::int64_t dim) {
-    const test::Sample sample(typed(target, dtype, {.documents = 2, .lq = 2, .ld = 2, .dim = dim}),
-                              test::small_integers(dim));
+bool takes_tokens(const Target& target, DType dtype, std::int64_t dim) {
+    return takes(target, typed(target, dtype, {.documents = 2, .lq = 2, .ld = 2, .dim = dim}), false);
+}
+
+}  // namespace
+
+bool takes(const Target& target, const test::Shape& shape, bool backward) {
+    const test::Sample sample(shape, test::small_integers(shape.dim));
     const core::Problem problem = core::make_problem(sample.request);
     core::Params params = problem.params;
     params.place = {target.backend != nullptr, target.ordinal, nullptr, nullptr};
+    params.backward = backward;
     if (target.row->refuse(params).empty()) return true;
     params.high_precision_only = false;
     return target.row->refuse(params).empty();
 }
 
-}  // namespace
-
 std::vector<DType> dtypes_of(const Target& target) {
     std::vector<DType> taken;
     for (const DType dtype : {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i8, DType::f8e4m3, DType::u8}) {
-        if (takes(target, dtype, small_dim) || takes(target, dtype, large_dim)) taken.push_back(dtype);
+        if (takes_tokens(target, dtype, small_dim) || takes_tokens(target, dtype, large_dim)) taken.push_back(dtype);
     }
     return taken;
 }
@@ -65,7 +69,7 @@ test::Shape typed(const Target& target, DType dtype, test::Shape shape) {
 }
 
 std::int64_t dim_for(const Target& target, DType dtype, std::int64_t dim) {
-    if (dim >= large_dim || takes(target, dtype, small_dim)) return dim;
+    if (dim >= large_dim || takes_tokens(target, dtype, small_dim)) return dim;
     return large_dim + dim;
 }
 

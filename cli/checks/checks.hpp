@@ -43,6 +43,8 @@ struct Check {
 /// exact, random, golden, invariance, gradient.
 const std::vector<Check>& all_checks();
 
+/// Whether a kernel takes problems of a shape, or goes back through them.
+bool takes(const Target& target, const test::Shape& shape, bool backward);
 /// The token types a kernel takes.
 std::vector<DType> dtypes_of(const Target& target);
 /// A shape whose documents have this type, as the kernel takes it: uint8 are residual codes or sign bits.

@@ -82,8 +82,9 @@ void run_here(const core::Kernel& row, core::Params& params, Wants wants, Buffer
 
 void run_there(const Target& target, core::Params& host, Wants wants, Buffers& buffers) {
     stream::DeviceArrays arrays(*target.backend, target.ordinal);
-    core::Params params =
-        core::mirror(host, [&](const std::byte* first, std::size_t bytes) { return arrays.put(first, bytes); });
+    core::Compressed compressed;
+    core::Params params = core::mirror(
+        host, compressed, [&](const std::byte* first, std::size_t bytes) { return arrays.put(first, bytes); });
     params.place = arrays.place();
     require_taken(*target.row, params);
     host.high_precision_only = params.high_precision_only;

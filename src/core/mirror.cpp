@@ -48,17 +48,6 @@ bool has_coding(const Params& params, Coding coding) {
     return params.compressed != nullptr && params.compressed->coding == coding;
 }
 
-std::int64_t query_row_bytes(const Params& params) {
-    if (has_coding(params, Coding::bits)) return packed_bytes(params, 1);
-    return params.dim * static_cast<std::int64_t>(size_of(query_dtype(params)));
-}
-
-std::int64_t document_row_bytes(const Params& params) {
-    if (has_coding(params, Coding::bits)) return packed_bytes(params, 1);
-    if (has_coding(params, Coding::residual)) return packed_bytes(params, params.compressed->residual.nbits);
-    return params.dim * static_cast<std::int64_t>(size_of(params.dtype));
-}
-
 Residual copy_residual(const Segments& side, const Residual& host, const CopyBytes& copy) {
     Residual residual = host;
     const auto weight = static_cast<std::int64_t>(size_of(host.weight_dtype));
@@ -127,22 +116,33 @@ Pairs mirror(const Pairs& host, const CopyBytes& copy) {
     return pairs;
 }
 
-Params mirror(const Params& host, const CopyBytes& copy) {
+const Compressed* mirror_compressed(const Params& host, Compressed& place, const CopyBytes& copy) {
+    if (host.compressed == nullptr) return nullptr;
+    place = *host.compressed;
+    place.q = copy_scales(host.q, place.q, copy);
+    place.d = copy_scales(host.d, place.d, copy);
+    if (place.coding == Coding::residual) place.residual = copy_residual(host.d, place.residual, copy);
+    return &place;
+}
+
+Params mirror(const Params& host, Compressed& place, const CopyBytes& copy) {
     Params params = host;
     params.q = mirror(host.q, query_row_bytes(host), copy);
     params.d = mirror(host.d, document_row_bytes(host), copy);
     params.pairs = mirror(host.pairs, copy);
+    params.compressed = mirror_compressed(host, place, copy);
     return params;
 }
 
-Compressed mirror(const Params& host, const Compressed& compressed, const CopyBytes& copy) {
-    Compressed mirrored = compressed;
-    mirrored.q = copy_scales(host.q, compressed.q, copy);
-    mirrored.d = copy_scales(host.d, compressed.d, copy);
-    if (compressed.coding == Coding::residual) {
-        mirrored.residual = copy_residual(host.d, compressed.residual, copy);
-    }
-    return mirrored;
+std::int64_t query_row_bytes(const Params& params) {
+    if (has_coding(params, Coding::bits)) return packed_bytes(params, 1);
+    return params.dim * static_cast<std::int64_t>(size_of(query_dtype(params)));
+}
+
+std::int64_t document_row_bytes(const Params& params) {
+    if (has_coding(params, Coding::bits)) return packed_bytes(params, 1);
+    if (has_coding(params, Coding::residual)) return packed_bytes(params, params.compressed->residual.nbits);
+    return params.dim * static_cast<std::int64_t>(size_of(params.dtype));
 }
 
 }  // namespace rowmax::core

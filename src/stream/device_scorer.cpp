@@ -40,12 +40,13 @@ void DeviceScorer::score(const ScoreRequest& request, const ScoreOutputs& output
     const core::Outputs raw = core::check_outputs(problem, outputs);
     core::Params params = problem.params;
     if (params.pairs.count == 0) return;
-    const std::int64_t row_bytes = params.dim * static_cast<std::int64_t>(size_of(params.dtype));
-    params.q = bring(q_, true, params.q, row_bytes);
-    params.d = bring(d_, same_ == Same::queries_and_documents, params.d, row_bytes);
+    params.q = bring(q_, true, params.q, core::query_row_bytes(params));
+    params.d = bring(d_, same_ == Same::queries_and_documents, params.d, core::document_row_bytes(params));
     DeviceArrays call(backend_, ordinal_);
-    params.pairs =
-        core::mirror(params.pairs, [&](const std::byte* first, std::size_t bytes) { return call.put(first, bytes); });
+    const auto put = [&](const std::byte* first, std::size_t bytes) { return call.put(first, bytes); };
+    params.pairs = core::mirror(params.pairs, put);
+    core::Compressed compressed;
+    params.compressed = core::mirror_compressed(problem.params, compressed, put);
     params.place = call.place();
     params.wants_index = raw.index != nullptr;
     const core::Kernel& row = backend_.choose(params, request.options.kernel);

@@ -28,7 +28,8 @@ std::byte* on_device(const Array& array, std::uintptr_t like = 0) {
 }
 
 core::Params on_device(const core::Params& host) {
-    core::Params params = core::mirror(host, [](const std::byte* first, std::size_t bytes) {
+    static core::Compressed compressed;
+    core::Params params = core::mirror(host, compressed, [](const std::byte* first, std::size_t bytes) {
         std::byte* to = memory().take(bytes, reinterpret_cast<std::uintptr_t>(first));
         DeviceMemory::to_device(to, first, bytes);
         return to;

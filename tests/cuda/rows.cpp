@@ -58,12 +58,8 @@ Results run(const core::Kernel& row, const core::Problem& problem, Want want, in
         image.put(to, first, bytes);
         return to;
     };
-    core::Params params = core::mirror(problem.params, copy);
     core::Compressed compressed;
-    if (params.compressed != nullptr) {
-        compressed = core::mirror(problem.params, *params.compressed, copy);
-        params.compressed = &compressed;
-    }
+    core::Params params = core::mirror(problem.params, compressed, copy);
     params.place.cuda = true;
     params.wants_index = want != Want::scores;
     Results results = no_results(params, want);
