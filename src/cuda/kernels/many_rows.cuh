@@ -224,6 +224,12 @@ class ManyRowsReader {
         arrive_threads(5 + to, 256);
     }
 
+    /// For want of a register, found anew where winners of codes are looked for.
+    [[nodiscard]] __device__ __forceinline__ int next_group() const {
+        if constexpr (is_scaled(Type) && Indexed) return group_ + 1 < at_work_ ? group_ + 1 : 0;
+        return next_group_;
+    }
+
     __device__ __forceinline__ void leave_tile() {
         reader_.leave();
 #pragma unroll 1
@@ -255,7 +261,7 @@ class ManyRowsReader {
                 reader_.release(before);
             }
         }
-        pass_turn(next_group_);
+        pass_turn(next_group());
         const int last = reader_.slot();
         reader_.advance();
         look_ahead();
