@@ -224,9 +224,9 @@ class ManyRowsReader {
         arrive_threads(5 + to, 256);
     }
 
-    /// For want of a register, found anew where winners of codes are looked for.
+    /// For want of a register, found anew where winners of float8 codes are looked for.
     [[nodiscard]] __device__ __forceinline__ int next_group() const {
-        if constexpr (is_scaled(Type) && Indexed) return group_ + 1 < at_work_ ? group_ + 1 : 0;
+        if constexpr (Type == TokenType::f8 && Indexed) return group_ + 1 < at_work_ ? group_ + 1 : 0;
         return next_group_;
     }
 
