@@ -4,6 +4,7 @@ reranking call, host cost, bytes moved. Each from one result file of bench/gpu."
 from collections.abc import Callable
 from pathlib import Path
 
+import gpu_codes
 import gpu_head
 import gpu_kernels
 import gpu_selection
@@ -163,4 +164,4 @@ before it, beside the fewest possible: every input read once, every score writte
 
 TOPICS = {"sweeps": sweeps, "ladder": ladder, "shapes": shapes, "pipeline": pipeline, "host": host, "hbm": hbm,
           "training": gpu_training.training, "head": gpu_head.head, "step-share": gpu_head.step_share,
-          "selection": gpu_selection.selection, **gpu_kernels.TOPICS}
+          "selection": gpu_selection.selection, **gpu_codes.TOPICS, **gpu_kernels.TOPICS}

@@ -104,7 +104,7 @@ for part in "${parts[@]}"; do
         tests) run_tests ;;
         python) run_python ;;
         float16 | bfloat16 | float32) measure "forward-$part" forward.py --dtype "$part" --output "$file-forward-$part.jsonl" ;;
-        compressed) measure compressed compressed.py --output "$file-compressed.jsonl" ;;
+        compressed) measure compressed compressed.py --output "$file-codes.jsonl" ;;
         cases) measure cases several.py ${CASES:-shapes pipeline host sweeps tiles alignment accuracy ladder} --folder "$output" \
             --prefix "$(basename "$file")" --native "$built" ;;
         bytes) measure hbm hbm_bytes.py --output "$file-hbm.jsonl" ;;
