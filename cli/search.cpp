@@ -129,6 +129,8 @@ std::string identity_of(const SearchCommand& command, const stream::Search& sear
            fmt::format("tensors: '{}' and '{}'\n", command.query_input.tensor, command.corpus_input.tensor);
 }
 
+constexpr const char* const continues = "the same command continues this search";
+
 void run_steps(stream::Search& search, Checkpoints& checkpoints) {
     Progress progress("searching", "pairs");
     try {
@@ -137,7 +139,7 @@ void run_steps(stream::Search& search, Checkpoints& checkpoints) {
             checkpoints.tick();
         }
     } catch (const Interrupted&) {
-        if (checkpoints.save()) say("the same command continues this search");
+        if (checkpoints.save()) say(continues);
         throw;
     }
     checkpoints.finish();
@@ -203,7 +205,12 @@ void run_search(const SearchCommand& command) {
                             command.checkpoint_every);
     checkpoints.resume();
     run_steps(search, checkpoints);
-    write_run(command, ranking_of(search), out);
+    try {
+        write_run(command, ranking_of(search), out);
+    } catch (const Interrupted&) {
+        if (checkpoints.any()) say(continues);
+        throw;
+    }
     out.commit();
     checkpoints.remove();
 }

@@ -22,6 +22,8 @@ class Checkpoints {
     bool save();
     /// Before the output is written, which may fail: a search long enough to have been saved is saved whole.
     void finish();
+    /// Whether one lies there.
+    [[nodiscard]] bool any() const { return saved_ > 0; }
     void remove() const;
 
   private:

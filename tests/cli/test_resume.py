@@ -115,6 +115,9 @@ def test_interrupted(command, work, tmp_path, which):
     assert wait_for_checkpoints(process, tmp_path / "run.checkpoint", 2)
     process.send_signal(which)
     said = process.communicate()[1]
+    if process.returncode == 0:  # a fast machine was done before
+        assert names(tmp_path) == ["run"]
+        return
     assert process.returncode == 130
     assert "the same command continues this search" in said
     assert names(tmp_path) == ["run.checkpoint"]
