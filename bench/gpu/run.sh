@@ -8,11 +8,12 @@
 #              and build/gpu)
 #   -c COMMIT  what it was built from                              (git's HEAD)
 #
-# Parts: tests python compile float16 bfloat16 float32 compressed cases bytes ncu stream training rivals selection residual; cases are shapes, pipeline, host,
-# sweeps, tiles, alignment, accuracy and ladder, or those that CASES names; compile makes what Triton's implementations need, so that
-# the parts behind it have time to measure them all. Without parts: all. Each is interrupted after its time (TIMEOUT, seconds: 90),
-# and what it had found by then is kept. PYTHON names a Python with torch (and flash-maxsim, late-interaction-kernels, which are left
-# out where they cannot be imported); bytes and ncu need Nsight Compute.
+# Parts: tests python compile float16 bfloat16 float32 compressed cases bytes ncu stream compile-training training heads selection
+# residual; cases are shapes, pipeline, host, sweeps, tiles, alignment, accuracy and ladder, or those that CASES names; compile and
+# compile-training make what Triton's implementations need, so that the parts behind them have time to measure them all. Without
+# parts: all. Each is interrupted after its time (TIMEOUT, seconds: 90), and what it had found by then is kept. PYTHON names a
+# Python with torch (and flash-maxsim, late-interaction-kernels, which are left out where they cannot be imported); bytes and ncu
+# need Nsight Compute.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -27,7 +28,7 @@ while getopts o:b:c: option; do
 done
 shift $((OPTIND - 1))
 parts=("$@")
-[ $# -gt 0 ] || parts=(tests python compile float16 bfloat16 float32 compressed cases bytes ncu stream training rivals selection residual)
+[ $# -gt 0 ] || parts=(tests python compile float16 bfloat16 float32 compressed cases bytes ncu stream compile-training training heads selection residual)
 commit=${commit:-$(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD -- src include python bench || echo +changes)}
 mkdir -p "$output"
 failed=()
@@ -110,15 +111,13 @@ for part in "${parts[@]}"; do
         bytes) measure hbm hbm_bytes.py --output "$file-hbm.jsonl" ;;
         ncu) measure ncu ncu_view.py --output "$file-ncu.jsonl" ;;
         compile) "$python" bench/gpu/compile_rivals.py --seconds "${TIMEOUT:-90}" || failed+=(compile) ;;
+        compile-training) "$python" bench/gpu/compile_rivals.py training --seconds "${TIMEOUT:-90}" || failed+=(compile-training) ;;
         stream) measure stream out_of_core.py --gib "${GIB:-4}" --repeats 4 --output "$file-out-of-core.jsonl" ;;
-        training)
-            measure training training.py --impl rowmax torch --seconds 40 --output "$file-training.jsonl"
+        training) measure training training.py --seconds 64 --output "$file-training.jsonl" ;;
+        heads)
             measure head head.py --dtype bfloat16 --output "$file-head.jsonl"
             measure step-share step_share.py --output "$file-step-share.jsonl"
             ;;
-        # What compiles for every shape; the largest first, since time may run out.
-        rivals) measure rivals training.py --seconds 65 --impl fm lik-unified lik-lowmem fm-invgrid \
-            --case colpali-64 colpali-128 kd-256x16 ladder-256 train-128-1024 train-256 train-128 train-32 --output "$file-training-rivals.jsonl" ;;
         selection) measure selection selection.py --output "$file-selection.jsonl" ;;
         residual) measure residual residual.py --output "$file-residual.jsonl" ;;
         *) echo "run.sh: no part '$part'" >&2 && exit 2 ;;

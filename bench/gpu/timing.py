@@ -26,26 +26,28 @@ def eager(call: Callable[[], object], repeats: int = 25, warm: int = 3) -> dict[
     return spread(times)
 
 
-def replayed(call: Callable[[], object], calls: int, repeats: int = 25) -> dict[str, float]:
+def replayed(call: Callable[[], object], calls: int, repeats: int = 25, warm: int = 3) -> dict[str, float]:
     """Calls inside a graph, one after the other: device time."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        for _ in range(3):
+        for _ in range(warm):
             call()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for _ in range(calls):
             call()
-    times = eager(graph.replay, repeats)
+    times = eager(graph.replay, repeats, warm)
     return {name: round(value / calls, 5) for name, value in times.items()}
 
 
-def replayed_or(found: dict[str, float], call: Callable[[], object], calls: int, repeats: int = 25) -> dict:
+def replayed_or(
+    found: dict[str, float], call: Callable[[], object], calls: int, repeats: int = 25, warm: int = 3
+) -> dict:
     """The same where the call can be captured, else what was `found` of it eagerly."""
     try:
-        return {"timing": "graph", **replayed(call, calls, repeats)}
+        return {"timing": "graph", **replayed(call, calls, repeats, warm)}
     except Exception:
         return {"timing": "eager", **found}
 

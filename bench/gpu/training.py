@@ -8,7 +8,6 @@ the same.
 """
 
 import argparse
-import itertools
 import os
 import time
 from collections.abc import Callable
@@ -45,6 +44,10 @@ TABLE = (
     Shape("kd-256x16", 256, 16, 32, 1030, own=True),
 )
 LADDER = tuple(Shape(f"ladder-{n}", n, n, 1024, 1024) for n in (8, 16, 32, 64, 128, 256, 512, 1024, 2048))
+
+
+def shape_named(name: str) -> Shape:
+    return next(shape for shape in TABLE + LADDER if shape.name == name)
 
 
 class Inputs:
@@ -123,6 +126,8 @@ IMPLEMENTATIONS: dict[str, Callable[[bool], Callable]] = {
     "lik-unified": lambda own: lik_score(own, "unified"),
     "lik-lowmem": lambda own: lik_score(own, "lowmem"),
 }
+# They compile what compile_rivals.py has not compiled before.
+TRITON = ("fm", "lik-unified", "lik-lowmem", "fm-invgrid")
 
 
 def arguments() -> argparse.Namespace:
@@ -143,24 +148,59 @@ def measure(name: str, inputs: Inputs, truth: tuple[torch.Tensor, torch.Tensor] 
     step = inputs.step(score)
     step()
     repeats = repeats_of(step)
+    warm = min(repeats - 2, 3)
     result: dict = {"extra_mib": extra_mib(step)}
     if truth is not None:
         first, second = step(), step()
         result["cosine"] = [cosine(a, b) for a, b in zip(first, truth, strict=True)]
         result["same_bits"] = all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
         del first, second
-    result["eager"] = eager(step, repeats)
-    result["forward"] = eager(lambda: score(inputs.Q, inputs.D), repeats)
-    return result | replayed_or(result["eager"], step, 4 if inputs.shape.lq < 1024 else 1, repeats)
+    result["eager"] = eager(step, repeats, warm)
+    result["forward"] = eager(lambda: score(inputs.Q, inputs.D), repeats, warm)
+    return result | replayed_or(result["eager"], step, 4 if inputs.shape.lq < 1024 else 1, repeats, warm)
 
 
 def repeats_of(step: Step) -> int:
-    """As many as take a quarter of a second, from 3 to 25."""
+    """As many as take a sixth of a second, from 3 to 25."""
     torch.cuda.synchronize()
     start = time.perf_counter()
     step()
     torch.cuda.synchronize()
-    return min(max(int(0.25 / (time.perf_counter() - start)), 3), 25)
+    return min(max(int(0.16 / (time.perf_counter() - start)), 3), 25)
+
+
+def in_order(args: argparse.Namespace) -> list[tuple[str, Shape, list[str]]]:
+    """Types, shapes and implementations. The table comes before the ladder, and what compiles for its shapes last: when time
+    runs out, the rest is there."""
+    shapes = [shape_named(name) for name in args.case]
+    quick, compiling = ([name for name in args.impl if (name in TRITON) == triton] for triton in (False, True))
+    return [
+        (dtype, shape, names)
+        for group in (TABLE, LADDER)
+        for names in (quick, compiling)
+        for dtype in args.dtype
+        for shape in shapes
+        if shape in group and names
+    ]
+
+
+class Measured:
+    """What was measured, by shape: rungs of the ladder are shapes of the table, too."""
+
+    def __init__(self) -> None:
+        self.results: dict[tuple, dict] = {}
+        self.too_large: set[str] = set()
+
+    def find(self, name: str, dtype: str, inputs: Inputs, truth: tuple[torch.Tensor, torch.Tensor] | None) -> dict:
+        shape = inputs.shape
+        key = name, dtype, shape.queries, shape.documents, shape.lq, shape.ld, shape.own
+        if key not in self.results:
+            self.results[key] = attempted(name, partial(measure, name, inputs, truth))
+            torch.cuda.empty_cache()
+        found = self.results[key]
+        if shape in LADDER and "OutOfMemory" in found.get("failed", ""):
+            self.too_large.add(name)
+        return found
 
 
 def main() -> None:
@@ -169,13 +209,9 @@ def main() -> None:
     tune_quickly()
     limits = ceilings(rounds=10)
     report = Report(args, **limits)
-    out_of_memory: set[str] = set()
-    # Those that compile for every shape come last: when time runs out, the rest is there.
-    quick = [name for name in args.impl if name in ("rowmax", "torch")]
-    groups = [quick, [name for name in args.impl if name not in quick]]
-    shapes = sorted((s for s in TABLE + LADDER if s.name in args.case), key=lambda s: args.case.index(s.name))
-    for dtype, group, shape in itertools.product(args.dtype, groups, shapes):
-        asked = [name for name in group if name not in out_of_memory]
+    measured = Measured()
+    for dtype, shape, names in in_order(args):
+        asked = [name for name in names if name not in measured.too_large]
         if not asked or time.perf_counter() - start > args.seconds:
             continue
         inputs = Inputs(shape, getattr(torch, dtype))
@@ -185,12 +221,10 @@ def main() -> None:
             if time.perf_counter() - start > args.seconds:
                 break
             line = {"case": shape.name, "impl": name, "dtype": dtype, "floor_ms": round(floor, 5)}
-            show(report.add(**line, **attempted(name, partial(measure, name, inputs, truth))))
-            torch.cuda.empty_cache()
-            if shape in LADDER and "OutOfMemory" in report.lines[-1].get("failed", ""):
-                out_of_memory.add(name)
+            show(report.add(**line, **measured.find(name, dtype, inputs, truth)))
         del inputs, truth
         torch.cuda.empty_cache()
+    print(f"{time.perf_counter() - start:.0f} s")
 
 
 def show(line: dict) -> None:
