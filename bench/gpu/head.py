@@ -30,7 +30,12 @@ class Shape:
     dim: int = 128
 
 
-SHAPES = (Shape("head-1x1024x2048", 1, 1024, 2048), Shape("head-4x128x1024", 4, 128, 1024), Shape("head-64x64x300", 64, 64, 300))
+SHAPES = (
+    Shape("head-1x1024x2048", 1, 1024, 2048),
+    Shape("head-4x128x1024", 4, 128, 1024),
+    Shape("head-64x64x300", 64, 64, 300),
+    Shape("head-1x1024x2048-d256", 1, 1024, 2048, dim=256),
+)
 Score = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
@@ -126,6 +131,7 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
     made = parser(__doc__)
     made.add_argument("--impl", nargs="*", default=list(IMPLEMENTATIONS))
     made.add_argument("--dtype", nargs="*", default=["bfloat16", "float16"])
+    made.add_argument("--case", nargs="*", default=[shape.name for shape in SHAPES])
     return made.parse_args(given)
 
 
@@ -135,7 +141,7 @@ def main(given: list[str] | None = None) -> None:
     limits = ceilings(rounds=10)
     report = Report(args, **limits)
     for dtype in args.dtype:
-        for shape in SHAPES:
+        for shape in (shape for shape in SHAPES if shape.name in args.case):
             inputs = Inputs(shape, getattr(torch, dtype))
             forward, both = inputs.floors_ms(limits["copy_tbps"])
             for name in args.impl:

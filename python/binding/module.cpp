@@ -16,6 +16,7 @@ namespace rowmax::python {
 
 void define_compressed(nb::module_& m);
 void define_corpus(nb::module_& m);
+void define_hidden(nb::module_& m);
 void define_points(nb::module_& m);
 void define_selection(nb::module_& m);
 void define_selection_methods(nb::class_<Request>& request);
@@ -127,6 +128,7 @@ NB_MODULE(_native, m) {
     define_kernels(m);
     define_compressed(m);
     define_corpus(m);
+    define_hidden(m);
     define_points(m);
     define_selection(m);
     define_plaid(m);

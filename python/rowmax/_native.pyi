@@ -136,6 +136,23 @@ def wait(device: int, stream: int, /) -> None:
     """For what is queued on a stream of a CUDA device."""
 def clear(memory: int, size: int, device: int, stream: int, /) -> None:
     """Zeros in memory of a CUDA device."""
+
+# core/device_hidden.hpp; arrays are addresses, 0 where there is none.
+def hidden_winners(
+    index: int, queries: int, query_stride: int, documents: int, query_length: int, first_row: int, length: int,
+    starts: int, wide_starts: bool, places: int, place: int, rows: int, device: int, stream: int, /,
+) -> None: ...
+def hidden_rows(
+    back: bool, rows: int, count: int, row_bytes: int, everything: int, length: int, item_stride: int,
+    token_stride: int, copy: int, device: int, stream: int, /,
+) -> None: ...
+def hidden_tokens(
+    sums: int, bias: int, dtype: str, count: int, dim: int, normalize: bool, rounded: bool, tokens: int, inverse: int,
+    device: int, stream: int, /,
+) -> None: ...
+def hidden_gradients(
+    gradients: int, tokens: int, inverse: int, dtype: str, rounded: int, count: int, dim: int, device: int, stream: int, /,
+) -> None: ...
 def pack_plaid(
     path: bytes, documents: Any, cu_seqlens: Any, d_mask: Any, bits_are_bfloat16: bool, nbits: int, centroids: int,
     iterations: int, chunk_documents: int, threads: int, /,

@@ -1,5 +1,6 @@
 // A build without CUDA: the CUDA backend's table is empty.
 #include "core/device_codes.hpp"
+#include "core/device_hidden.hpp"
 #include "core/device_plaid.hpp"
 #include "core/device_quantize.hpp"
 #include "core/device_runtime.hpp"
@@ -35,6 +36,10 @@ QuantizeOnDevice device_quantize() {
 }
 
 const DeviceCodes* device_codes() {
+    return nullptr;
+}
+
+const DeviceHidden* device_hidden() {
     return nullptr;
 }
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from hidden_steps import Steps
 from test_autograd import D_MASK, Q_MASK, tensors
 
 import rowmax
@@ -31,6 +32,11 @@ def case(layout):
     return inputs, options
 
 
+@pytest.fixture(autouse=True)
+def steps_by_definition(monkeypatch):
+    monkeypatch.setattr(blocks, "Steps", Steps)
+
+
 @pytest.fixture(params=[None, 1], ids=["one block", "a block each"])
 def block_bytes(request, monkeypatch):
     if request.param is not None:
@@ -57,12 +63,10 @@ def test_scores(layout, normalize):
     assert torch.equal(only, scores) and none is None
 
 
-@pytest.mark.parametrize("few", [blocks._FEW_SOURCES, 0], ids=["few sources", "sorted"])
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.usefixtures("block_bytes")
-def test_gradients(layout, normalize, few, monkeypatch):
-    monkeypatch.setattr(blocks, "_FEW_SOURCES", few)
+def test_gradients(layout, normalize):
     inputs, options = case(layout)
     scores, index = rowmax.maxsim_from_hidden(*inputs, normalize=normalize, return_index=True, **options)
     weight = torch.randn(scores.shape, generator=torch.Generator().manual_seed(7))
