@@ -1,4 +1,5 @@
 // Nearest points in a device's memory: every pair or a tree, and what is made of the distances.
+#include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,24 +22,32 @@ namespace {
 using core::ChamferOutputs;
 using core::PointParams;
 
-constexpr std::int64_t positions_of_a_run = 256;
-
 bool points_are_held(const PointParams& params) {
     return params.dim <= held_dims;
+}
+
+/// Whether every pair is looked at once, for both directions.
+bool by_pairs(const PointParams& params) {
+    return !points_are_held(params) && params.dtype != DType::f64;
+}
+
+/// Parts of the targets that different thread blocks take: as many as fill the device, none shorter than is worth it.
+std::int64_t slices_for(const PointParams& params, std::int64_t tiles, const core::Segments& targets) {
+    constexpr std::int64_t blocks_a_processor = 8;
+    constexpr std::int64_t shortest = 256;
+    const std::int64_t wanted = device_info(params.place.ordinal).processors * blocks_a_processor;
+    const std::int64_t most = std::max<std::int64_t>(targets.max_length / shortest, 1);
+    return std::clamp<std::int64_t>((wanted + tiles - 1) / std::max<std::int64_t>(tiles, 1), 1, most);
 }
 
 std::int64_t source_tiles(const PointParams& params, const core::Segments& sources) {
     return tiles_of(sources.total_rows, sources.count, points_are_held(params) ? held_tile : square_tile);
 }
 
-/// Parts of the targets that different thread blocks take: as many as fill the device, none shorter than is worth it.
-std::int64_t slices_of(const PointParams& params, const core::Segments& sources, const core::Segments& targets) {
-    constexpr std::int64_t blocks_a_processor = 8;
-    constexpr std::int64_t shortest = 256;
-    const std::int64_t wanted = device_info(params.place.ordinal).processors * blocks_a_processor;
-    const std::int64_t tiles = std::max<std::int64_t>(source_tiles(params, sources), 1);
-    const std::int64_t most = std::max<std::int64_t>(targets.max_length / shortest, 1);
-    return std::clamp<std::int64_t>((wanted + tiles - 1) / tiles, 1, most);
+/// How far apart rows lie for the search: as they are where that will do, so that nobody has to copy them.
+std::int64_t search_pitch(const PointParams& params) {
+    if (points_are_held(params)) return searched_by_tree(params, 1) ? held_pitch(params) : params.dim;
+    return by_pairs(params) ? (params.dim + 3) / 4 * 4 : params.dim;
 }
 
 /// Scratch memory of one direction.
@@ -47,19 +56,21 @@ struct DirectionLayout {
     std::int64_t slices = 1;
     std::size_t distance = 0;
     std::size_t index = 0;
-    std::size_t results = 0;  ///< distances that the caller does not want
-    std::size_t parts = 0;    ///< sums of runs
+    std::size_t keys = 0;
+    std::size_t parts = 0;  ///< sums of runs
 
     DirectionLayout(const PointParams& params, const core::Segments& sources, const core::Segments& targets,
                     const core::NearestOutputs& to, bool sums, ScratchLayout& scratch)
         : wanted(to.wanted) {
         if (!wanted) return;
-        const std::size_t size = point_value_bytes(params);
-        slices = slices_of(params, sources, targets);
-        distance = scratch.take(static_cast<std::size_t>(slices * sources.total_rows) * size);
-        index = scratch.take_array<std::int32_t>(slices * sources.total_rows);
-        if (to.distance == nullptr) results = scratch.take(static_cast<std::size_t>(sources.total_rows) * size);
-        if (sums) parts = scratch.take_array<double>(tiles_of(sources.total_rows, sources.count, positions_of_a_run));
+        if (by_pairs(params)) {
+            keys = scratch.take_array<unsigned long long>(sources.total_rows);
+        } else {
+            slices = slices_for(params, source_tiles(params, sources), targets);
+            distance = scratch.take(static_cast<std::size_t>(slices * sources.total_rows) * point_value_bytes(params));
+            index = scratch.take_array<std::int32_t>(slices * sources.total_rows);
+        }
+        if (sums) parts = scratch.take_array<double>(tiles_of(sources.total_rows, sources.count, positions_of_run));
     }
 };
 
@@ -73,8 +84,8 @@ struct NearestLayout {
     std::optional<PointTreeLayout> tree_r;
 
     NearestLayout(const PointParams& params, const ChamferOutputs& to)
-        : p(params, params.p, true, scratch),
-          r(params, params.r, true, scratch),
+        : p(params, params.p, true, search_pitch(params), scratch),
+          r(params, params.r, true, search_pitch(params), scratch),
           of_p(params, params.p, params.r, to.p, to.value != nullptr, scratch),
           of_r(params, params.r, params.p, to.r, to.value != nullptr, scratch) {
         if (!searched_by_tree(params, 1)) return;
@@ -98,64 +109,111 @@ class NearestPass {
     void run() const {
         const PointSide p = layout_.p.make(scratch_.data());
         const PointSide r = layout_.r.make(scratch_.data());
-        std::optional<PointTree> tree_p;
-        std::optional<PointTree> tree_r;
-        if (layout_.tree_p) {
-            tree_p = layout_.tree_p->make(scratch_.data(), p);
-            tree_r = layout_.tree_r->make(scratch_.data(), r);
+        WriteNearestArguments of_p = results(layout_.of_p, to_.p, p, r);
+        WriteNearestArguments of_r = results(layout_.of_r, to_.r, r, p);
+        if (by_pairs(params_)) {
+            compare_pairs(of_p.found);
+        } else {
+            compare(of_p.found, of_r.found);
         }
-        const double* parts_p = direct(layout_.of_p, to_.p, {params_.p, p, tree_p}, {params_.r, r, tree_r});
-        const double* parts_r = direct(layout_.of_r, to_.r, {params_.r, r, tree_r}, {params_.p, p, tree_p});
+        write(of_p, of_r);
         if (to_.value == nullptr || params_.p.count == 0) return;
-        const ChamferArguments arguments{p, r, parts_p, to_.r.wanted ? parts_r : nullptr, to_.mean, to_.value};
+        const ChamferArguments arguments{p, r, of_p.parts, of_r.parts, to_.mean, to_.value};
         launch(kernels_.chamfer, {point_blocks(params_.p.count * 32), point_threads}, params_.place, &arguments);
     }
 
   private:
-    /// One side of a direction.
-    struct End {
-        const core::Segments& side;
-        const PointSide& points;
-        const std::optional<PointTree>& tree;
-    };
-
-    /// One direction, and the sums of its runs.
-    const double* direct(const DirectionLayout& layout, const core::NearestOutputs& to, const End& sources,
-                         const End& targets) const {
-        const core::Segments& side = sources.side;
-        if (!layout.wanted) return nullptr;
+    /// Where a direction's search leaves what it finds, and what becomes of it.
+    [[nodiscard]] WriteNearestArguments results(const DirectionLayout& layout, const core::NearestOutputs& to,
+                                                const PointSide& sources, const PointSide& targets) const {
         std::byte* memory = scratch_.data();
-        auto* parts = part_at<double>(memory, layout.parts);
-        if (side.total_rows == 0) return parts;
-        NearestArguments search{sources.points, targets.points};
-        search.dim = params_.dim;
-        search.tiles = source_tiles(params_, side);
-        search.slices = layout.slices;
-        search.distance = memory + layout.distance;
-        search.index = part_at<std::int32_t>(memory, layout.index);
-        if (sources.tree) walk(search, *sources.tree, *targets.tree);
-        const auto& kernels = kernels_.nearest[params_.metric == Metric::l2_sq ? 0 : 1];
+        WriteNearestArguments made{{sources, targets}};
+        if (!layout.wanted) return made;
+        made.found.dim = params_.dim;
+        made.found.slices = layout.slices;
+        made.found.distance = memory + layout.distance;
+        made.found.index = part_at<std::int32_t>(memory, layout.index);
+        if (by_pairs(params_)) made.keys = part_at<unsigned long long>(memory, layout.keys);
+        made.distance = to.distance;
+        made.index = to.index;
+        made.none = to.none;
+        if (to_.value != nullptr) made.parts = part_at<double>(memory, layout.parts);
+        return made;
+    }
+
+    [[nodiscard]] std::size_t metric() const { return params_.metric == Metric::l2_sq ? 0 : 1; }
+
+    /// Every pair once: P's points are the sources of both directions.
+    void compare_pairs(const NearestArguments& of_p) const {
+        PairArguments pairs{of_p.sources, of_p.targets};
+        pairs.dim = params_.dim;
+        pairs.tiles = tiles_of(params_.p.total_rows, params_.p.count, pair_sources);
+        pairs.slices = slices_for(params_, pairs.tiles, params_.r);
+        pairs.of_sources = part_at<unsigned long long>(scratch_.data(), layout_.of_p.keys);
+        if (to_.r.wanted) pairs.of_targets = part_at<unsigned long long>(scratch_.data(), layout_.of_r.keys);
+        clear_keys(pairs.of_sources, params_.p.total_rows);
+        if (to_.r.wanted) clear_keys(pairs.of_targets, params_.r.total_rows);
+        if (params_.p.total_rows == 0 || params_.r.total_rows == 0) return;
+        constexpr std::int64_t coordinates_of_block = 256;
+        launch(kernels_.pairs[metric()][params_.dim > coordinates_of_block ? 1 : 0],
+               {pairs.tiles * pairs.slices, pair_threads, pair_shared_bytes}, params_.place, &pairs);
+    }
+    void clear_keys(unsigned long long* keys, std::int64_t count) const {
+        check(cudaMemsetAsync(keys, 0xff, static_cast<std::size_t>(count) * sizeof(*keys),
+                              static_cast<cudaStream_t>(params_.place.stream)),
+              "cudaMemsetAsync");
+    }
+
+    /// By trees, and every pair of what these leave.
+    void compare(NearestArguments& of_p, NearestArguments& of_r) const {
+        if (layout_.tree_p) {
+            const PointTree p = layout_.tree_p->make(scratch_.data(), of_p.sources);
+            const PointTree r = layout_.tree_r->make(scratch_.data(), of_p.targets);
+            if (layout_.of_p.wanted) walk(of_p, p, r);
+            if (layout_.of_r.wanted) walk(of_r, r, p);
+        }
+        Both<NearestArguments> both{{of_p, of_r}};
+        std::int64_t blocks[2] = {};
+        for (int i = 0; i < 2; ++i) {
+            NearestArguments& search = both.of[i];
+            if (search.distance == nullptr) continue;
+            search.tiles = source_tiles(params_, i == 0 ? params_.p : params_.r);
+            if (search.sources.items.rows > 0) blocks[i] = search.tiles * search.slices;
+        }
+        both.first = blocks[0];
         const bool held = points_are_held(params_);
-        launch(kernels[held ? params_.dim : 0], {search.tiles * search.slices, held ? held_threads : point_threads},
-               params_.place, &search);
-        void* distance = to.distance == nullptr ? memory + layout.results : to.distance;
-        const WriteNearestArguments results{search, distance, to.index, to.none};
-        launch(kernels_.write_nearest, {point_blocks(side.total_rows), point_threads}, params_.place, &results);
-        if (to_.value == nullptr) return parts;
-        const SumRunsArguments sums{sources.points.items, distance, parts};
-        const std::int64_t runs = tiles_of(side.total_rows, side.count, positions_of_a_run);
-        launch(kernels_.sum_runs, {point_blocks(runs * 32), point_threads}, params_.place, &sums);
-        return parts;
+        run_both(kernels_.nearest[metric()][held ? params_.dim : 0], blocks, held ? held_threads : point_threads, both);
     }
 
     /// By the tree of the targets; items that it does not take are left to the search that follows.
     void walk(NearestArguments& search, const PointTree& sources, const PointTree& targets) const {
+        if (sources.side.items.rows == 0) return;
         search.source_bounds = sources.bounds;
         search.target_bounds = targets.bounds;
         const SearchArguments arguments{sources, targets, search.slices, search.distance, search.index};
         const std::int64_t threads = sources.nodes(0) * 32;
-        launch(tree_kernels_of(params_).search[params_.metric == Metric::l2_sq ? 0 : 1][params_.dim],
+        launch(tree_kernels_of(params_).search[metric()][params_.dim],
                {(threads + search_threads - 1) / search_threads, search_threads}, params_.place, &arguments);
+    }
+
+    void write(const WriteNearestArguments& of_p, const WriteNearestArguments& of_r) const {
+        Both<WriteNearestArguments> both{{of_p, of_r}};
+        std::int64_t blocks[2] = {};
+        for (int i = 0; i < 2; ++i) {
+            const WriteNearestArguments& direction = both.of[i];
+            const PointItems& items = direction.found.sources.items;
+            const bool wanted =
+                direction.distance != nullptr || direction.index != nullptr || direction.parts != nullptr;
+            if (wanted && items.rows > 0) blocks[i] = runs_of_points(items);
+        }
+        both.first = blocks[0];
+        run_both(kernels_.write_nearest, blocks, point_threads, both);
+    }
+
+    template <class Job>
+    void run_both(const void* kernel, const std::int64_t (&blocks)[2], int threads, const Both<Job>& both) const {
+        if (blocks[0] + blocks[1] == 0) return;
+        launch(kernel, {blocks[0] + blocks[1], threads}, params_.place, &both);
     }
 
     const PointParams& params_;

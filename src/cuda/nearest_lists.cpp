@@ -28,7 +28,8 @@ struct ListLayout {
     std::optional<PointTreeLayout> tree_r;
 
     ListLayout(const PointParams& params, const NearestOutputs& to)
-        : p(params, params.p, true, scratch), r(params, params.r, true, scratch) {
+        : p(params, params.p, true, held_pitch(params), scratch),
+          r(params, params.r, true, held_pitch(params), scratch) {
         if (to.k > std::numeric_limits<std::int32_t>::max()) {
             throw Error(ErrorCode::not_implemented, fmt::format("k = {} on a CUDA device", to.k));
         }

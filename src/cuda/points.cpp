@@ -25,9 +25,13 @@ std::int64_t point_blocks(std::int64_t threads) {
     throw Error(ErrorCode::not_implemented, fmt::format("points on {} thread blocks, more than 2^31", blocks));
 }
 
+std::int64_t held_pitch(const core::PointParams& params) {
+    return params.dim == 3 ? 4 : params.dim;
+}
+
 PointSideLayout::PointSideLayout(const core::PointParams& params, const core::Segments& side, bool kept_only,
-                                 ScratchLayout& scratch)
-    : params_(&params), side_(&side), kept_only_(kept_only) {
+                                 std::int64_t pitch, ScratchLayout& scratch)
+    : params_(&params), side_(&side), kept_only_(kept_only), pitch_(pitch) {
     constexpr std::int64_t most = (std::int64_t{1} << 31) - 1;
     if (side.total_rows >= most) {
         throw Error(ErrorCode::not_implemented,
@@ -40,17 +44,12 @@ PointSideLayout::PointSideLayout(const core::PointParams& params, const core::Se
         positions_ = scratch.take_array<std::int32_t>(side.total_rows);
     }
     if (!in_place())
-        rows_ = scratch.take(static_cast<std::size_t>(side.total_rows * pitch()) * point_value_bytes(params));
-}
-
-/// Kernels that hold points in registers read three coordinates as four.
-std::int64_t PointSideLayout::pitch() const {
-    return kept_only_ && params_->dim == 3 ? 4 : params_->dim;
+        rows_ = scratch.take(static_cast<std::size_t>(side.total_rows * pitch) * point_value_bytes(params));
 }
 
 bool PointSideLayout::in_place() const {
     const auto size = static_cast<std::int64_t>(point_value_bytes(*params_));
-    if (size_of(params_->dtype) != point_value_bytes(*params_) || masked() || pitch() != params_->dim) return false;
+    if (size_of(params_->dtype) != point_value_bytes(*params_) || masked() || pitch_ != params_->dim) return false;
     const std::int64_t row = params_->dim * size;
     const bool aligned = reinterpret_cast<std::uintptr_t>(side_->data) % 16 == 0;
     const bool rows = side_->row_stride == row || side_->total_rows <= 1;
@@ -78,7 +77,7 @@ void PointSideLayout::gather(const PointSide& made, std::int32_t* positions, voi
 PointSide PointSideLayout::make(std::byte* memory) const {
     PointSide made;
     made.items = {side_->count, side_->total_rows, side_->length, nullptr};
-    made.pitch = pitch();
+    made.pitch = pitch_;
     made.data = side_->data;
     if (side_->kind == core::SegmentKind::offsets) {
         const StraightenArguments arguments{*side_, part_at<std::int64_t>(memory, starts_)};
@@ -108,8 +107,13 @@ void load_point_kernels() {
     }
     for (const PointKernels* kernels : {&point_kernels_f32, &point_kernels_f64}) {
         for (const void* kernel : {kernels->gather, kernels->clear_lists, kernels->list[0], kernels->list[1],
-                                   kernels->write_nearest, kernels->sum_runs, kernels->chamfer, kernels->weigh}) {
+                                   kernels->write_nearest, kernels->chamfer, kernels->weigh}) {
             load_kernel(kernel);
+        }
+        for (const auto& of_metric : kernels->pairs) {
+            for (const void* kernel : of_metric) {
+                if (kernel != nullptr) load_kernel(kernel, pair_shared_bytes);
+            }
         }
         for (const auto& of_metric : kernels->nearest) {
             for (const void* kernel : of_metric) load_kernel(kernel);

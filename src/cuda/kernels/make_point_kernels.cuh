@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/kernels/nearest_held.cuh"
+#include "cuda/kernels/nearest_pairs.cuh"
 #include "cuda/kernels/nearest_tiles.cuh"
 #include "cuda/kernels/point_gradients.cuh"
 #include "cuda/kernels/point_lists.cuh"
@@ -24,11 +25,16 @@ PointKernels make_point_kernels() {
     kernels.gather = reinterpret_cast<const void*>(&gather_points<Value>);
     name_nearest<Value, true>(kernels.nearest[0]);
     name_nearest<Value, false>(kernels.nearest[1]);
+    if constexpr (sizeof(Value) == sizeof(float)) {
+        kernels.pairs[0][0] = reinterpret_cast<const void*>(&nearest_pairs<true, false>);
+        kernels.pairs[0][1] = reinterpret_cast<const void*>(&nearest_pairs<true, true>);
+        kernels.pairs[1][0] = reinterpret_cast<const void*>(&nearest_pairs<false, false>);
+        kernels.pairs[1][1] = reinterpret_cast<const void*>(&nearest_pairs<false, true>);
+    }
     kernels.clear_lists = reinterpret_cast<const void*>(&clear_lists<Value>);
     kernels.list[0] = reinterpret_cast<const void*>(&list_tiles<Value, true>);
     kernels.list[1] = reinterpret_cast<const void*>(&list_tiles<Value, false>);
     kernels.write_nearest = reinterpret_cast<const void*>(&write_nearest<Value>);
-    kernels.sum_runs = reinterpret_cast<const void*>(&sum_point_runs<Value>);
     kernels.chamfer = reinterpret_cast<const void*>(&add_chamfer<Value>);
     kernels.weigh = reinterpret_cast<const void*>(&weigh_items<Value>);
     kernels.gradient[0] = ordered_sum_kernels<PointTerms<Value, 1>>();

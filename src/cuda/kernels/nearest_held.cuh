@@ -14,12 +14,25 @@
 
 namespace rowmax::cuda {
 
+/// A kept point; of three coordinates, whose rows may be three or four numbers apart.
+template <class Value, int C>
+__device__ __forceinline__ Pack<Value, C == 3 ? 4 : C> held_point(const PointSide& side, std::int64_t number) {
+    using Point = Pack<Value, C == 3 ? 4 : C>;
+    if constexpr (C == 3) {
+        const Value* row = static_cast<const Value*>(side.data) + number * side.pitch;
+        return {row[0], row[1], row[2], 0};
+    } else {
+        return static_cast<const Point*>(side.data)[number];
+    }
+}
+
 template <class Value, bool Squared, int C>
-__global__ void __launch_bounds__(held_threads, 1) nearest_held(const __grid_constant__ NearestArguments call) {
-    constexpr int pitch = C == 3 ? 4 : C;
+__global__ void __launch_bounds__(held_threads, 1) nearest_held(const __grid_constant__ Both<NearestArguments> both) {
     constexpr int group = 16;
-    using Point = Pack<Value, pitch>;
+    using Point = Pack<Value, C == 3 ? 4 : C>;
     __shared__ Point tile[held_targets];
+    std::int64_t number = blockIdx.x;
+    const NearestArguments& call = both.at(number);
 
     const auto distance = [](const Point& a, const Point& b) {
         Value sum = 0;
@@ -28,14 +41,14 @@ __global__ void __launch_bounds__(held_threads, 1) nearest_held(const __grid_con
         return sum;
     };
 
-    const std::int64_t slice = blockIdx.x / call.tiles;
-    const PointTile here = tile_at(call.sources, call.sources.items.count, blockIdx.x % call.tiles, held_tile);
+    const std::int64_t slice = number / call.tiles;
+    const PointTile here = tile_at(call.sources, call.sources.items.count, number % call.tiles, held_tile);
     const std::int64_t sources = call.sources.size(here.item);
     if (here.begin >= sources || call.done(here.item)) return;
     const TargetSlice range = slice_of(call.targets.size(here.item), slice, call.slices);
-    const auto* targets = static_cast<const Point*>(call.targets.data) + call.targets.first(here.item);
+    const std::int64_t first_target = call.targets.first(here.item);
     const std::int64_t first_source = call.sources.first(here.item);
-    const auto* own = static_cast<const Point*>(call.sources.data) + first_source;
+    const auto target = [&](std::int64_t i) { return held_point<Value, C>(call.targets, first_target + i); };
 
     Point source[held_sources];
     Value best[held_sources];
@@ -43,7 +56,7 @@ __global__ void __launch_bounds__(held_threads, 1) nearest_held(const __grid_con
 #pragma unroll
     for (int q = 0; q < held_sources; ++q) {
         const std::int64_t s = here.begin + q * held_threads + threadIdx.x;
-        source[q] = own[s < sources ? s : sources - 1];
+        source[q] = held_point<Value, C>(call.sources, first_source + (s < sources ? s : sources - 1));
         best[q] = infinite<Value>();
         where[q] = -1;
     }
@@ -51,16 +64,16 @@ __global__ void __launch_bounds__(held_threads, 1) nearest_held(const __grid_con
     for (std::int64_t begin = range.begin; begin < range.end; begin += held_targets) {
         const int count = static_cast<int>(range.end - begin < held_targets ? range.end - begin : held_targets);
         __syncthreads();
-        for (int t = threadIdx.x; t < count; t += held_threads) tile[t] = targets[begin + t];
+        for (int t = threadIdx.x; t < count; t += held_threads) tile[t] = target(begin + t);
         __syncthreads();
         for (int t = 0; t < count; t += group) {
             Value least[held_sources];
 #pragma unroll
             for (int q = 0; q < held_sources; ++q) least[q] = infinite<Value>();
-            const auto take = [&](const Point& target) {
+            const auto take = [&](const Point& other) {
 #pragma unroll
                 for (int q = 0; q < held_sources; ++q) {
-                    least[q] = least_or_nan(least[q], distance(source[q], target));
+                    least[q] = least_or_nan(least[q], distance(source[q], other));
                 }
             };
             if (t + group <= count) {
@@ -86,7 +99,7 @@ __global__ void __launch_bounds__(held_threads, 1) nearest_held(const __grid_con
         std::int64_t index = range.begin < range.end ? range.begin : -1;
         if (where[q] >= 0) {
             index = where[q];
-            while (index + 1 < range.end && !as_near(distance(source[q], targets[index]), best[q])) ++index;
+            while (index + 1 < range.end && !as_near(distance(source[q], target(index)), best[q])) ++index;
         }
         const std::int64_t at = slice * call.sources.items.rows + first_source + s;
         static_cast<Value*>(call.distance)[at] = best[q];

@@ -15,9 +15,11 @@ __device__ __forceinline__ PointRows<Value> rows_of_item(const PointSide& side, 
 }
 
 template <class Value, bool Squared>
-__global__ void __launch_bounds__(square_threads) nearest_tiles(const __grid_constant__ NearestArguments call) {
-    const std::int64_t slice = blockIdx.x / call.tiles;
-    const PointTile here = tile_at(call.sources, call.sources.items.count, blockIdx.x % call.tiles, square_tile);
+__global__ void __launch_bounds__(square_threads) nearest_tiles(const __grid_constant__ Both<NearestArguments> both) {
+    std::int64_t number = blockIdx.x;
+    const NearestArguments& call = both.at(number);
+    const std::int64_t slice = number / call.tiles;
+    const PointTile here = tile_at(call.sources, call.sources.items.count, number % call.tiles, square_tile);
     const auto sources = rows_of_item<Value>(call.sources, here.item);
     if (here.begin >= sources.count) return;
     const auto targets = rows_of_item<Value>(call.targets, here.item);

@@ -10,6 +10,8 @@
 namespace rowmax::cuda {
 
 inline constexpr int point_threads = 256;
+/// Positions whose distances are added one after the other.
+inline constexpr int positions_of_run = 256;
 /// Coordinates up to which a thread holds its sources in registers.
 inline constexpr std::int64_t held_dims = 4;
 
@@ -90,6 +92,21 @@ constexpr PointTile tile_at(const Side& side, std::int64_t count, std::int64_t n
     return {low, (number - side.first(low) / tile - low) * tile};
 }
 
+/// Two jobs of one launch, such as both directions of a search: the first has `first` thread blocks or threads, those
+/// that follow are the second's.
+template <class Job>
+struct Both {
+    Job of[2] = {};
+    std::int64_t first = 0;
+
+    /// The job of a block or thread, whose number then counts from the job's first.
+    [[nodiscard]] constexpr const Job& at(std::int64_t& number) const {
+        if (number < first) return of[0];
+        number -= first;
+        return of[1];
+    }
+};
+
 struct StraightenArguments {
     core::Segments side;
     std::int64_t* to = nullptr;
@@ -158,18 +175,35 @@ struct ListArguments {
     }
 };
 
+/// The nearest of every kept source and, where wanted, of every kept target, as keys: a distance's bits, counted so
+/// that NaN comes first, above the number of the other point among its item's. All ones at first, and where none is.
+struct PairArguments {
+    PointSide sources;
+    PointSide targets;
+    std::int64_t dim = 0;
+    std::int64_t tiles = 0;                    ///< of sources
+    std::int64_t slices = 1;                   ///< of targets
+    unsigned long long* of_sources = nullptr;  ///< [kept sources]
+    unsigned long long* of_targets = nullptr;  ///< [kept targets]; null: not wanted
+};
+/// The key of the distance 0; from it on they ascend, and that of NaN, 0x7fffffff, is 0.
+inline constexpr std::uint32_t first_distance_key = 0x80000001U;
+inline constexpr std::uint32_t no_distance_key = 0xffffffffU;
+
+/// Thread blocks that write results: one a run, and one where there is none.
+constexpr std::int64_t runs_of_points(const PointItems& items) {
+    const std::int64_t runs = tiles_of(items.rows, items.count, positions_of_run);
+    return runs > 0 ? runs : 1;
+}
+
+/// Results of a direction, and the sums of its distances in runs of 256 positions.
 struct WriteNearestArguments {
     NearestArguments found;
-    void* distance = nullptr;  ///< [rows of the sources]
+    const unsigned long long* keys = nullptr;  ///< where these are given, they hold what was found
+    void* distance = nullptr;                  ///< [rows of the sources]; null: not wanted
     std::int64_t* index = nullptr;
     double none = 0;
-};
-
-/// Sums of the distances of a side's items, in runs of 256 positions.
-struct SumRunsArguments {
-    PointItems items;
-    const void* distance = nullptr;
-    double* parts = nullptr;  ///< by number of the run, as tiles are numbered
+    double* parts = nullptr;  ///< by number of the run, as tiles are numbered; null: no sums
 };
 struct ChamferArguments {
     PointSide p;
@@ -180,12 +214,15 @@ struct ChamferArguments {
     void* value = nullptr;
 };
 
-/// Choices by the storage row of their target.
+/// Choices by the row of their target, among the rows of all targets that are sorted together.
 struct NumberChoicesArguments {
     PointItems sources;
     PointItems targets;
     const std::int64_t* index = nullptr;
     std::int64_t k = 1;
+    std::int64_t choices = 0;
+    std::int64_t first_row = 0;  ///< what the targets' rows count from
+    std::int64_t none = 0;       ///< the row of choices of nothing
     std::uint32_t* keys = nullptr;
     std::uint32_t* numbers = nullptr;
 };
@@ -204,30 +241,34 @@ struct PointChoices {
     const void* weight = nullptr;
     const void* of_item = nullptr;
 };
-struct PointGradientArguments {
-    OrderedSums sums;
+struct PointGradientSide {
     PointItems own;
     PointItems other;
     const void* own_rows = nullptr;  ///< [rows][dim]
     const void* other_rows = nullptr;
+    PointChoices made;      ///< by points of this side
+    PointChoices received;  ///< of points of this side
+    void* to = nullptr;
+};
+struct PointGradientArguments {
+    OrderedSums sums;
+    Both<PointGradientSide> sides;  ///< their rows, one after the other
     std::int64_t dim = 0;
     bool squared = true;
-    PointChoices made;                       ///< by points of this side
-    PointChoices received;                   ///< of points of this side, by row:
-    const std::int64_t* starts = nullptr;    ///< [rows + 1]
-    const std::uint32_t* choices = nullptr;  ///< the numbers of the choices
     DType dtype = DType::f32;
-    void* to = nullptr;
+    // The choices that were received, by row:
+    const std::int64_t* starts = nullptr;    ///< [rows of both + 1]; null: there are none
+    const std::uint32_t* choices = nullptr;  ///< their numbers on the side that made them
 };
 
 /// For distances of one type.
 struct PointKernels {
     const void* gather = nullptr;
     const void* nearest[2][held_dims + 1] = {};  ///< by metric, and dimensions; 0: any number of them
+    const void* pairs[2][2] = {};                ///< by metric, and whether there are more than 256; null: none
     const void* clear_lists = nullptr;
     const void* list[2] = {};
     const void* write_nearest = nullptr;
-    const void* sum_runs = nullptr;
     const void* chamfer = nullptr;
     const void* weigh = nullptr;
     OrderedSumKernels gradient[3];  ///< one, three, and 16 bytes of coordinates a lane
@@ -247,6 +288,13 @@ inline constexpr int held_threads = 128;
 inline constexpr int held_sources = 4;
 inline constexpr std::int64_t held_tile = std::int64_t{held_threads} * held_sources;
 inline constexpr std::int64_t square_tile = 64;
+/// Tiles of nearest_pairs.cuh.
+inline constexpr int pair_threads = 256;
+inline constexpr int pair_rows = 8;  ///< sources of a thread
+inline constexpr int pair_columns = 4;
+inline constexpr int pair_sources = 16 * pair_rows;
+inline constexpr int pair_targets = 16 * pair_columns;
+inline constexpr int pair_shared_bytes = 52 * 1024;
 /// Targets that are read at once.
 inline constexpr int held_targets = 256;
 

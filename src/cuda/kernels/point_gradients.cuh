@@ -9,9 +9,10 @@ namespace rowmax::cuda {
 
 /// One thread block an item: its weight, divided by its kept points where a mean was taken.
 template <class Value>
-__global__ void __launch_bounds__(point_threads, 1) weigh_items(const __grid_constant__ WeighArguments call) {
+__global__ void __launch_bounds__(point_threads, 1) weigh_items(const __grid_constant__ Both<WeighArguments> both) {
     __shared__ unsigned long long kept;
-    const std::int64_t item = blockIdx.x;
+    std::int64_t item = blockIdx.x;
+    const WeighArguments& call = both.at(item);
     const core::Segment segment = call.side.at(item);
     if (threadIdx.x == 0) kept = 0;
     __syncthreads();
@@ -42,6 +43,7 @@ class PointTerms {
         Value weight;
     };
     struct Place {
+        const PointGradientSide* side;
         std::int64_t row;
         std::int64_t item;
         std::int64_t channel;
@@ -51,19 +53,20 @@ class PointTerms {
     __device__ explicit PointTerms(const PointGradientArguments& call) : call_(call) {}
 
     [[nodiscard]] __device__ TermRange range(std::int64_t row) const {
-        if (call_.received.index == nullptr) return {0, 0};
+        if (call_.starts == nullptr) return {0, 0};
         return {call_.starts[row], call_.starts[row + 1]};
     }
 
     [[nodiscard]] __device__ Place at(std::int64_t row, std::int64_t channel) const {
-        return {row, call_.own.item_of(row), channel, numbers(call_.own_rows, row, channel)};
+        const PointGradientSide& side = call_.sides.at(row);
+        return {&side, row, side.own.item_of(row), channel, numbers(side.own_rows, row, channel)};
     }
 
     [[nodiscard]] __device__ Term load(const Place& place, std::int64_t i) const {
         const std::int64_t choice = call_.choices[i];
-        const PointChoices& received = call_.received;
+        const PointChoices& received = place.side->received;
         const std::int64_t source = received.k == 1 ? choice : core::detail::quotient(choice, received.k);
-        return {numbers(call_.other_rows, source, place.channel), weight(received, choice, place.item)};
+        return {numbers(place.side->other_rows, source, place.channel), weight(received, choice, place.item)};
     }
 
     __device__ void add(const Place& place, const Term& term, Value (&sum)[V]) const {
@@ -77,20 +80,21 @@ class PointTerms {
     __device__ void start(const Place& place, Value (&sum)[V]) const {
 #pragma unroll
         for (int v = 0; v < V; ++v) sum[v] = 0;
-        const PointChoices& made = call_.made;
+        const PointGradientSide& side = *place.side;
+        const PointChoices& made = side.made;
         if (made.index == nullptr || place.item < 0) return;
         for (std::int64_t choice = place.row * made.k; choice < (place.row + 1) * made.k; ++choice) {
             const std::int64_t target = made.index[choice];
-            if (target < 0 || target >= call_.other.size(place.item)) continue;
-            const std::int64_t row = call_.other.first(place.item) + target;
-            add(place, {numbers(call_.other_rows, row, place.channel), weight(made, choice, place.item)}, sum);
+            if (target < 0 || target >= side.other.size(place.item)) continue;
+            const std::int64_t row = side.other.first(place.item) + target;
+            add(place, {numbers(side.other_rows, row, place.channel), weight(made, choice, place.item)}, sum);
         }
     }
 
     __device__ void finish(const Place& place, const Value (&sum)[V]) const {
 #pragma unroll
         for (int v = 0; v < V; ++v) {
-            write_number(call_.to, call_.dtype, place.row * call_.dim + place.channel + v, sum[v]);
+            write_number(place.side->to, call_.dtype, place.row * call_.dim + place.channel + v, sum[v]);
         }
     }
 

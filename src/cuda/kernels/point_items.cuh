@@ -55,14 +55,17 @@ __global__ void __launch_bounds__(point_threads) mark_kept(const __grid_constant
 }
 
 /// One thread a choice: the row of the storage that it chose, one past the last where it chose none.
-__global__ void __launch_bounds__(point_threads) number_choices(const __grid_constant__ NumberChoicesArguments call) {
-    const std::int64_t choice = point_item_thread();
-    if (choice >= call.sources.rows * call.k) return;
+__global__ void __launch_bounds__(point_threads)
+    number_choices(const __grid_constant__ Both<NumberChoicesArguments> both) {
+    std::int64_t choice = point_item_thread();
+    const NumberChoicesArguments& call = both.at(choice);
+    if (choice >= call.choices) return;
     const std::int64_t row = call.k == 1 ? choice : core::detail::quotient(choice, call.k);
     const std::int64_t item = call.sources.item_of(row);
     const std::int64_t target = call.index[choice];
     const bool chose = item >= 0 && target >= 0 && target < call.targets.size(item);
-    call.keys[choice] = static_cast<std::uint32_t>(chose ? call.targets.first(item) + target : call.targets.rows);
+    const std::int64_t place = chose ? call.first_row + call.targets.first(item) + target : call.none;
+    call.keys[choice] = static_cast<std::uint32_t>(place);
     call.numbers[choice] = static_cast<std::uint32_t>(choice);
 }
 

@@ -6,53 +6,79 @@
 
 namespace rowmax::cuda {
 
-/// One thread a row of the storage: the nearest of the slices' nearest, or that there is none.
+static_assert(positions_of_run == point_threads);
+
 template <class Value>
-__global__ void __launch_bounds__(point_threads) write_nearest(const __grid_constant__ WriteNearestArguments call) {
-    const std::int64_t row = point_thread();
-    const NearestArguments& found = call.found;
-    const PointSide& sources = found.sources;
-    if (row >= sources.items.rows) return;
-    const std::int64_t item = sources.items.item_of(row);
-    auto best = static_cast<Value>(call.none);
-    std::int32_t number = -1;
-    if (item >= 0 && sources.keeps(row)) {
-        for (std::int64_t slice = 0; slice < found.slices; ++slice) {
-            const std::int64_t at = slice * sources.items.rows + sources.rank(row);
-            const Value distance = static_cast<const Value*>(found.distance)[at];
-            const std::int32_t other = found.index[at];
-            if (other < 0 || (number >= 0 && !nearer(distance, best))) continue;
-            best = distance;
-            number = other;
-        }
+struct FoundPoint {
+    Value distance;
+    std::int32_t number;  ///< -1: none
+};
+
+/// The nearest of a source, of the slices' or from its key.
+template <class Value>
+__device__ __forceinline__ FoundPoint<Value> found_point(const WriteNearestArguments& call, std::int64_t rank) {
+    FoundPoint<Value> best{static_cast<Value>(call.none), -1};
+    if (call.keys != nullptr) {
+        const unsigned long long key = call.keys[rank];
+        if (key == ~0ULL) return best;
+        const auto bits = static_cast<std::uint32_t>(key >> 32) - first_distance_key;
+        return {static_cast<Value>(__uint_as_float(bits)), static_cast<std::int32_t>(key & 0xffffffffU)};
     }
-    static_cast<Value*>(call.distance)[row] = best;
-    if (call.index == nullptr) return;
-    const PointSide& targets = found.targets;
-    call.index[row] = number < 0 ? -1 : targets.row(targets.first(item) + number) - targets.items.first(item);
+    const NearestArguments& found = call.found;
+    for (std::int64_t slice = 0; slice < found.slices; ++slice) {
+        const std::int64_t at = slice * found.sources.items.rows + rank;
+        const Value distance = static_cast<const Value*>(found.distance)[at];
+        const std::int32_t other = found.index[at];
+        if (other < 0 || (best.number >= 0 && !nearer(distance, best.distance))) continue;
+        best = {distance, other};
+    }
+    return best;
 }
 
-inline constexpr int positions_of_run = 256;
-
-/// One warp a run of 256 positions: their distances, added in order in double precision.
+/// The result of a row of the storage; `item` is -1 for a row of none. Returns the distance.
 template <class Value>
-__global__ void __launch_bounds__(point_threads) sum_point_runs(const __grid_constant__ SumRunsArguments call) {
-    __shared__ Value staged[point_threads / 32][positions_of_run];
-    const std::int64_t run = point_thread() / 32;
-    const int lane = threadIdx.x % 32;
-    if (run >= tiles_of(call.items.rows, call.items.count, positions_of_run)) return;
-    const PointTile here = tile_at(call.items, call.items.count, run, positions_of_run);
-    const std::int64_t left = call.items.size(here.item) - here.begin;
+__device__ __forceinline__ Value write_point(const WriteNearestArguments& call, std::int64_t row, std::int64_t item) {
+    const PointSide& sources = call.found.sources;
+    FoundPoint<Value> best{static_cast<Value>(call.none), -1};
+    if (item >= 0 && sources.keeps(row)) best = found_point<Value>(call, sources.rank(row));
+    if (call.distance != nullptr) static_cast<Value*>(call.distance)[row] = best.distance;
+    if (call.index == nullptr) return best.distance;
+    const PointSide& targets = call.found.targets;
+    call.index[row] = best.number < 0 ? -1 : targets.row(targets.first(item) + best.number) - targets.items.first(item);
+    return best.distance;
+}
+
+/// One thread block a run of 256 positions: their results and, where wanted, the sum of their distances, added in order
+/// in double precision. Rows of no item, which lie at the ends, are divided among the blocks.
+template <class Value>
+__global__ void __launch_bounds__(point_threads)
+    write_nearest(const __grid_constant__ Both<WriteNearestArguments> both) {
+    __shared__ Value staged[positions_of_run];
+    std::int64_t run = blockIdx.x;
+    const WriteNearestArguments& call = both.at(run);
+    const PointItems& items = call.found.sources.items;
+    if (items.starts != nullptr) {
+        const std::int64_t before = items.starts[0];
+        const std::int64_t outside = before + items.rows - items.starts[items.count];
+        const std::int64_t step = runs_of_points(items) * point_threads;
+        for (std::int64_t i = run * point_threads + threadIdx.x; i < outside; i += step) {
+            write_point<Value>(call, i < before ? i : items.rows - outside + i, -1);
+        }
+    }
+    if (items.count == 0) return;
+    const PointTile here = tile_at(items, items.count, run, positions_of_run);
+    const std::int64_t left = items.size(here.item) - here.begin;
     if (left <= 0) return;
     const int count = static_cast<int>(left < positions_of_run ? left : positions_of_run);
-    Value* mine = staged[threadIdx.x / 32];
-    const auto* from = static_cast<const Value*>(call.distance) + call.items.first(here.item) + here.begin;
-    for (int i = lane; i < count; i += 32) mine[i] = from[i];
-    __syncwarp();
-    if (lane != 0) return;
+    if (threadIdx.x < count) {
+        staged[threadIdx.x] = write_point<Value>(call, items.first(here.item) + here.begin + threadIdx.x, here.item);
+    }
+    if (call.parts == nullptr) return;
+    __syncthreads();
+    if (threadIdx.x != 0) return;
     double sum = 0;
 #pragma unroll 8
-    for (int i = 0; i < count; ++i) sum += static_cast<double>(mine[i]);
+    for (int i = 0; i < count; ++i) sum += static_cast<double>(staged[i]);
     call.parts[run] = sum;
 }
 
