@@ -30,9 +30,12 @@ struct InverseGrid {
 /// grid that lies is never followed out of the values. `threads` as in Options. On a CUDA
 /// device, where `validate` waits for the stream, the sums have the same bits as on the CPU.
 ///
+/// Without `deterministic` a CUDA device may add by atomic additions, in the order in which they come: where
+/// destinations have few sources on average nothing then has to be sorted. Float32 sums of halves all the same.
+///
 /// The idea, one owner for every sum, is the inverse-grid CSR of Flash-MaxSim's backward pass.
 ROWMAX_API void scatter_sum(const TensorView& index, const TensorView& values, std::int64_t num_destinations,
                             const TensorView& out, const InverseGrid& grid = {}, bool validate = true, int threads = 0,
-                            const Device& device = {});
+                            const Device& device = {}, bool deterministic = true);
 
 }  // namespace rowmax

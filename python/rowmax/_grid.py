@@ -42,7 +42,8 @@ def inverse_grid(
 
 def scatter_sum(
     index: Any, values: Any, num_destinations: int, grid: tuple[Any, Any] | None = None, *,
-    validate: bool | None = None, out: Any = None, dtype: Any = None, threads: int | None = None,
+    deterministic: bool = True, validate: bool | None = None, out: Any = None, dtype: Any = None,
+    threads: int | None = None,
 ) -> Any:  # fmt: skip
     """Add up the values of all sources that name the same destination, with the same bits on every run.
 
@@ -57,6 +58,8 @@ def scatter_sum(
 
     grid:    what `inverse_grid(index, num_destinations)` gave, where it is needed more than once: the sort is spared.
              One of another index is a ValueError; with `validate=False` it is used unseen, and never read out of bounds.
+    deterministic: False lets a GPU add in any order, by atomic additions, where it has few sources a destination on average:
+             no sort, other bits on every run. Elsewhere nothing changes.
     out:     where the sums go, for values of at most four dimensions with at most one behind those of `index`.
     dtype:   "bfloat16" for uint16 values that hold it; any other must be the type of `values`.
     threads: as in `maxsim`.
@@ -74,7 +77,7 @@ def scatter_sum(
         shapes = f"values {list(values.shape)} does not fit index {list(index.shape)}"
         raise ValueError(f"{shapes}: it must begin with the same shape")
     pair = _checked_grid(framework, grid, tuple(index.shape[:-1]))
-    call = (n, pair, _validates(framework, index, validate), thread_number(threads), bits)
+    call = (n, pair, _validates(framework, index, validate), thread_number(threads), bits, bool(deterministic))
     *lead, sources = index.shape
     channels = values.shape[index.ndim :]
     if len(channels) <= 1 and values.ndim <= 4:

@@ -219,19 +219,20 @@ class TorchFramework(Framework):
 
     def scatter_sum(
         self, index: Any, values: Any, n: int, grid: tuple[Any, Any], validate: bool, threads: int, bits: bool,
-        out: Any = None,
+        deterministic: bool = True, out: Any = None,
     ) -> Any:  # fmt: skip
         if bits:
             numbers = None if out is None else out.view(torch.bfloat16)
-            sums = self.scatter_sum(index, values.view(torch.bfloat16), n, grid, validate, threads, False, numbers)
+            bfloats = values.view(torch.bfloat16)
+            sums = self.scatter_sum(index, bfloats, n, grid, validate, threads, False, deterministic, numbers)
             return sums.view(torch.uint16) if out is None else out
         if out is not None and values.requires_grad and torch.is_grad_enabled():
             raise ValueError("out cannot be given when values requires grad")
         if _is_eager(values) and not _needs_dispatcher(index, values):
-            return super().scatter_sum(index, values, n, grid, validate, threads, False, out)
+            return super().scatter_sum(index, values, n, grid, validate, threads, False, deterministic, out)
         from rowmax import _torch_ops
 
-        return _torch_ops.scatter_sum(index, values, n, grid, validate, threads, out)
+        return _torch_ops.scatter_sum(index, values, n, grid, validate, threads, deterministic, out)
 
     def positions(self, count: int, like: Any) -> Any:
         return torch.arange(count, device=like.device)

@@ -79,9 +79,10 @@ def inverse_grid(index: Tensor, n: int, validate: bool, out: Any) -> tuple[Tenso
 
 
 def scatter_sum(
-    index: Tensor, values: Tensor, n: int, grid: tuple[Any, Any], validate: bool, threads: int, out: Any
-) -> Tensor:
-    sums = torch.ops.rowmax.scatter_sum(index, values, n, *grid, validate, threads)
+    index: Tensor, values: Tensor, n: int, grid: tuple[Any, Any], validate: bool, threads: int, deterministic: bool,
+    out: Any,
+) -> Tensor:  # fmt: skip
+    sums = torch.ops.rowmax.scatter_sum(index, values, n, *grid, validate, threads, deterministic)
     return deliver(sums, sums, False, out)  # type: ignore[no-any-return]
 
 
@@ -143,8 +144,9 @@ def _grid(index: Tensor, n: int, validate: bool) -> tuple[Tensor, Tensor]:
 
 
 def _sum_sources(index: Tensor, values: Tensor, n: int, *rest: Any) -> Tensor:
-    row_ptr, source, validate, threads = rest
-    return Framework.scatter_sum(TORCH, index, values, n, (row_ptr, source), validate, threads, False)  # type: ignore[no-any-return]
+    row_ptr, source, validate, threads, deterministic = rest
+    grid = (row_ptr, source)
+    return Framework.scatter_sum(TORCH, index, values, n, grid, validate, threads, False, deterministic)  # type: ignore[no-any-return]
 
 
 def _gather_rows(index: Tensor, table: Tensor) -> Tensor:
@@ -287,7 +289,7 @@ def _save_sum(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _differentiate_sum(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     (index,) = ctx.saved_tensors
-    return None, torch.ops.rowmax.gather_rows(index, grad), None, None, None, None, None
+    return None, torch.ops.rowmax.gather_rows(index, grad), *[None] * 6
 
 
 def _save_rows(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -347,7 +349,8 @@ _register(
 )
 _register(
     "scatter_sum",
-    "(Tensor index, Tensor values, SymInt num_destinations, Tensor? row_ptr, Tensor? source, bool validate, int threads) -> Tensor",
+    "(Tensor index, Tensor values, SymInt num_destinations, Tensor? row_ptr, Tensor? source, bool validate, int threads, "
+    "bool deterministic=True) -> Tensor",
     _sum_sources,
     _sum_fake,
 )

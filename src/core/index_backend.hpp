@@ -20,6 +20,7 @@ struct IndexCall {
     std::int64_t* row_ptr = nullptr;
     std::int64_t* source = nullptr;
     int threads = 0;
+    bool deterministic = true;
     Place place;
 };
 

@@ -138,7 +138,8 @@ void inverse_grid(const TensorView& index, std::int64_t num_destinations, const 
 }
 
 void scatter_sum(const TensorView& index, const TensorView& values, std::int64_t num_destinations,
-                 const TensorView& out, const InverseGrid& grid, bool validate, int threads, const Device& device) {
+                 const TensorView& out, const InverseGrid& grid, bool validate, int threads, const Device& device,
+                 bool deterministic) {
     const core::StandardFloatMode mode;
     if (threads < 0) {
         refuse_index(ErrorCode::invalid_value, fmt::format("threads: must not be negative, got {}", threads));
@@ -148,6 +149,7 @@ void scatter_sum(const TensorView& index, const TensorView& values, std::int64_t
     core::Copies copies = copies_for(device);
     IndexCall call;
     call.threads = threads;
+    call.deterministic = deterministic;
     call.place = copies.place;
     call.index = core::aligned_view(copies, index);
     call.values = rows_of(copies, index, values);

@@ -54,10 +54,27 @@ std::size_t bytes_of_sum(const IndexCall& call) {
     return call.values.dtype == DType::f64 ? sizeof(double) : sizeof(float);
 }
 
+/// Whether a sum is made by atomic additions: where the caller allows it and they are faster ("Sums by index" of
+/// bench/gpu/selection.py). A long row costs as much to add as to gather, so that only destinations with few sources,
+/// of which each is written about as often as once, gain from it; of short rows the sort takes most of the time, until
+/// so many sources wait for each other. These are averages: what the index holds nobody looks at, and a few popular
+/// destinations among many others are slow.
+bool adds_atomically(const IndexCall& call, const IndexKeys& keys) {
+    constexpr double few_sources = 8;
+    constexpr double most_sources = 256;
+    constexpr std::int64_t short_row_bytes = 64;
+    if (call.deterministic || !adds_up(call)) return false;
+    const bool is_short = call.channels * static_cast<std::int64_t>(bytes_of_sum(call)) <= short_row_bytes;
+    const bool sorts = call.row_ptr == nullptr;
+    const double rows = static_cast<double>(keys.batches) * static_cast<double>(keys.destinations);
+    return static_cast<double>(keys.count()) <= (is_short && sorts ? most_sources : few_sources) * rows;
+}
+
 struct IndexLayout {
     std::size_t bad = 0;
     std::size_t sort = 0;
     std::size_t starts = 0;
+    std::size_t sums = 0;  ///< of atomic additions, where values are of another type
     SharedRowsLayout shared;
     std::size_t bytes = 0;
 
@@ -66,8 +83,14 @@ struct IndexLayout {
         check_index_sizes(keys);
         ScratchLayout scratch;
         bad = scratch.take_array<unsigned long long>(1);
-        if (keys.count() > 0) sort = scratch.take(sort_bytes(keys.count(), keys.starts()));
-        if (adds_up(call)) {
+        const bool atomic = adds_atomically(call, keys);
+        if (atomic && size_of(call.values.dtype) != bytes_of_sum(call)) {
+            sums = scratch.take(static_cast<std::size_t>(keys.batches * keys.destinations * call.channels) *
+                                bytes_of_sum(call));
+        }
+        const bool sorts = !atomic || call.row_ptr != nullptr;  // the latter, to check the grid
+        if (keys.count() > 0 && sorts) sort = scratch.take(sort_bytes(keys.count(), keys.starts()));
+        if (adds_up(call) && sorts) {
             starts = scratch.take_array<std::int64_t>(keys.starts());
             shared = layout_of_shared_rows(scratch, keys.count(), call.channels, bytes_of_sum(call));
         }
@@ -112,6 +135,7 @@ class IndexWork {
     void sum() {
         const std::int64_t rows = keys_.batches * keys_.destinations;
         if (rows == 0 || call_.channels == 0) return;
+        if (adds_atomically(call_, keys_)) return add_atomically(rows);
         ScatterArguments arguments;
         arguments.row_ptr = call_.row_ptr;
         arguments.source = call_.source;
@@ -159,6 +183,32 @@ class IndexWork {
             launch(index_kernels.write_sources, {index_blocks(keys_.count()), index_threads}, call_.place, &arguments);
         }
         return row_ptr;
+    }
+
+    void add_atomically(std::int64_t rows) {
+        const ScatterKernels& kernels = kernels_of();
+        const bool widened = kernels.atomic.round != nullptr;
+        const bool packed = by_packs();
+        const int width = packed ? static_cast<int>(16 / size_of(call_.values.dtype)) : 1;
+        AtomicScatterArguments add{core::IndexBatches(call_.index)};
+        add.values = call_.values.data;
+        add.steps = core::BatchSteps(call_.values, call_.index.ndim - 1);
+        add.stride = source_stride();
+        add.destinations = call_.destinations;
+        add.channels = call_.channels;
+        while (add.lane_bits < 5 && (std::int64_t{width} << add.lane_bits) < call_.channels) ++add.lane_bits;
+        add.sums = widened ? scratch_.data() + layout_.sums : call_.out;
+        const std::int64_t numbers = rows * call_.channels;
+        check(cudaMemsetAsync(add.sums, 0, static_cast<std::size_t>(numbers) * bytes_of_sum(call_),
+                              static_cast<cudaStream_t>(call_.place.stream)),
+              "cudaMemsetAsync");
+        if (keys_.count() > 0) {
+            launch(packed ? kernels.atomic.packed : kernels.atomic.single,
+                   {index_blocks(keys_.count() << add.lane_bits), index_threads}, call_.place, &add);
+        }
+        if (!widened) return;
+        const RoundSumsArguments round{add.sums, call_.out, numbers};
+        launch(kernels.atomic.round, {index_blocks(numbers), index_threads}, call_.place, &round);
     }
 
     [[nodiscard]] std::int64_t source_stride() const {
@@ -256,6 +306,9 @@ void load_index_kernels() {
     }
     for (const ScatterKernels* kernels : {&scatter_f16, &scatter_bf16, &scatter_f32, &scatter_f64}) {
         for (const OrderedSumKernels* sums : {&kernels->single, &kernels->packed}) load_sums(*sums);
+        for (const void* kernel : {kernels->atomic.single, kernels->atomic.packed, kernels->atomic.round}) {
+            if (kernel != nullptr) load_kernel(kernel);
+        }
     }
 }
 

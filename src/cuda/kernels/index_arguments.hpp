@@ -64,6 +64,24 @@ struct ScatterArguments {
     std::int64_t destinations = 0;
 };
 
+/// Sums by atomic additions.
+struct AtomicScatterArguments {
+    core::IndexBatches index;
+    const void* values = nullptr;
+    core::BatchSteps steps = {};
+    std::int64_t stride = 0;  ///< from source to source, in elements
+    std::int64_t destinations = 0;
+    std::int64_t channels = 1;
+    int lane_bits = 0;     ///< 2^lane_bits neighbouring threads share a source's channels
+    void* sums = nullptr;  ///< [batches, destinations, channels], zeros at first
+};
+
+struct RoundSumsArguments {
+    const void* sums = nullptr;
+    void* out = nullptr;
+    std::int64_t count = 0;
+};
+
 struct IndexKernels {
     const void* number = nullptr;
     const void* check = nullptr;

@@ -5,10 +5,18 @@
 
 namespace rowmax::cuda {
 
+/// The kernels of scatter_atomic.cuh for one type of values.
+struct AtomicScatterKernels {
+    const void* single = nullptr;
+    const void* packed = nullptr;
+    const void* round = nullptr;  ///< null: sums are of the type of values
+};
+
 /// One channel a lane, and 16 bytes of them.
 struct ScatterKernels {
     OrderedSumKernels single;
     OrderedSumKernels packed;
+    AtomicScatterKernels atomic;
 };
 
 extern const ScatterKernels scatter_f16;
