@@ -191,4 +191,6 @@ ROWMAX_API const char* rowmax_last_error(void);
 }
 #endif
 
+#include "rowmax/select.h" /* operators that select */
+
 #endif

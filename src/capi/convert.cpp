@@ -55,29 +55,6 @@ Precision precision_of(std::int32_t precision) {
 constexpr std::size_t first_options_size = 32;
 constexpr std::size_t first_request_size = offsetof(rowmax_request, pairing) + sizeof(void*);
 static_assert(sizeof(rowmax_options) >= first_options_size && sizeof(rowmax_request) >= first_request_size);
-constexpr std::size_t most_struct_size = 64 * 1024;
-
-/// A caller's struct in this library's form. Structs grow at their end, and zero is what an older caller would have
-/// meant: what a caller of an older header lacks is zero, and what one of a newer header has beyond must be.
-template <class Struct>
-Struct known_form(const Struct& given, std::size_t first_size, std::string_view name) {
-    const std::size_t size = given.size;
-    if (size < first_size || size > most_struct_size) {
-        throw Error(ErrorCode::invalid_value,
-                    fmt::format("{0}.size is {1}, but this library knows {2} bytes: start from rowmax_{0}_init()", name,
-                                size, sizeof(Struct)));
-    }
-    const auto* bytes = reinterpret_cast<const std::byte*>(&given);
-    for (std::size_t i = sizeof(Struct); i < size; ++i) {
-        if (bytes[i] == std::byte{}) continue;
-        throw Error(
-            ErrorCode::not_implemented,
-            fmt::format("{}: byte {} is set, but this library, an older one, knows {}", name, i, sizeof(Struct)));
-    }
-    Struct known{};
-    std::memcpy(&known, &given, std::min(size, sizeof(Struct)));
-    return known;
-}
 
 Options options_of(const rowmax_options* options) {
     if (options == nullptr) return {};

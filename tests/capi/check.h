@@ -46,6 +46,7 @@ void test_backward(void);
 void test_errors(void);
 void test_kernels(void);
 void test_threads(void);
+void test_select(void);
 
 /* Row-major views whose shape is written in place: in(data, ROWMAX_FLOAT32, 3, 1, 2, 4). */
 rowmax_view in(const void* data, int dtype, int ndim, ...);

@@ -35,7 +35,7 @@ static const struct {
     void (*run)(void);
 } groups[] = {
     {"scores", test_scores}, {"layouts", test_layouts}, {"topk", test_topk},       {"backward", test_backward},
-    {"errors", test_errors}, {"kernels", test_kernels}, {"threads", test_threads},
+    {"errors", test_errors}, {"kernels", test_kernels}, {"threads", test_threads}, {"select", test_select},
 };
 
 static int run(const char* name) {
