@@ -44,6 +44,14 @@ def _memory(lines: list[dict], names: list[str]) -> str:
     return "; ".join(parts)
 
 
+def _errors(lines: list[dict], names: list[str]) -> list[list[str]]:
+    rows = []
+    for case in dict.fromkeys(line["case"] for line in lines):
+        by_name = {line["impl"]: line for line in lines if line["case"] == case and "error" in line}
+        rows.append([case, *(f"{by_name[name]['error']:.0e}" if name in by_name else "" for name in names)])
+    return rows
+
+
 def selection(path: Path, table: Table) -> str:
     first, *lines = results.read(path)
     source = f"{first['date']}, commit `{first['commit']}`, torch {first['torch']}, `{path.name}`."
@@ -65,4 +73,7 @@ def selection(path: Path, table: Table) -> str:
         if mine:
             parts += [title, f"{note} Most memory beyond the inputs: {_memory(mine, names)}. {source}",
                       table(["", *names], _rows(mine, names))]  # fmt: skip
+        if mine and "Chamfer" in title:
+            note = "Errors of these values, relative to float64. *near*: coordinates near 1000 that differ by about 0.001."
+            parts += [note, table(["", *names], _errors(mine, names))]
     return "\n\n".join(parts)

@@ -23,6 +23,7 @@ POINTS = (  # name, points a side, coordinates
     ("surface-100k", 100_000, 3),
     ("chamfer-1m", 1_000_000, 3),
     ("features64-10k", 10_000, 64),
+    ("features64-near", 10_000, 64),
     ("features512-4k", 4_000, 512),
 )
 NEIGHBOURS = (
@@ -35,6 +36,8 @@ SUMS = (  # contention, sources, destinations, channels
     ("low", 1 << 22, 1 << 22, 1),
     ("low", 1 << 20, 1 << 20, 64),
     ("mean", 1 << 22, 1 << 18, 1),
+    ("mean", 1 << 22, 1 << 14, 1),
+    ("mean", 1 << 20, 1 << 17, 64),
     ("mean", 1 << 20, 1 << 15, 64),
     ("mean", 1 << 18, 1 << 13, 256),
     ("extreme", 1 << 22, 4, 1),
@@ -47,7 +50,8 @@ PAIRS_WRITTEN = 2e9  # beyond so many, implementations that write a matrix of di
 def cloud(name: str, count: int, dim: int, seed: int) -> torch.Tensor:
     generator = torch.Generator("cuda").manual_seed(seed)
     if name.startswith("features"):
-        return torch.randn(count, dim, device="cuda", generator=generator)
+        points = torch.randn(count, dim, device="cuda", generator=generator)
+        return 1000 + 1e-3 * points if name.endswith("near") else points
     points = torch.rand(count, dim, device="cuda", generator=generator)
     if name.startswith("surface"):  # a noisy sphere: what scanners see
         points = torch.nn.functional.normalize(2 * points - 1, dim=-1)
@@ -139,6 +143,7 @@ def sums_of(index: torch.Tensor, values: torch.Tensor, n: int) -> dict[str, Run]
     zeros = torch.zeros(n, values.shape[1], device="cuda")
     return {
         "rowmax": lambda: rowmax.scatter_sum(index, values, n),
+        "rowmax, any order": lambda: rowmax.scatter_sum(index, values, n, deterministic=False),
         "rowmax, grid again": lambda: rowmax.scatter_sum(index, values, n, grid),
         "rowmax, inverse grid": lambda: rowmax.inverse_grid(index, n),
         "torch index_add": lambda: zeros.index_add(0, index, values),

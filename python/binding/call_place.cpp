@@ -28,10 +28,12 @@ bool readable_in_place(const TensorView& view, Role role) {
 void CallPlace::read(Array& array, const Argument& argument) {
     if (argument.object.is_none()) return;
     Argument here = argument;
-    here.may_be_on_device = is_tensor(argument.object);
+    const bool tensor = is_tensor(argument.object);
+    here.may_be_on_device = tensor || stream_.has_value();
+    here.stream = stream_.value_or(0);
     array.read(here);
     if (array.cuda >= 0 && !readable_in_place(array.view, here.role)) {
-        const nb::object copy = argument.object.attr("contiguous")();
+        const nb::object copy = argument.object.attr(tensor ? "contiguous" : "copy")();
         here.object = copy;
         array.read(here);
     }
@@ -49,6 +51,10 @@ Device CallPlace::device() {
     if (cuda_ < 0) return device;
     device.kind = Device::Kind::cuda;
     device.ordinal = cuda_;
+    if (stream_.has_value()) {
+        device.stream = reinterpret_cast<void*>(*stream_);
+        return device;
+    }
     device.stream = current_stream(cuda_);
     device.allocate = &CallPlace::allocate;
     device.context = this;

@@ -15,7 +15,7 @@ namespace {
 class Points {
   public:
     /// `extras`: what was given beyond P and R, by the names of the Python functions.
-    Points(nb::handle P, nb::handle R, const nb::dict& extras) {
+    Points(nb::handle P, nb::handle R, const nb::dict& extras) : place_(stream_of(extras)) {
         const bool bits = extras.contains("dtype");
         place_.read(p_, {P, "P", Role::tokens, bits});
         place_.read(r_, {R, "R", Role::tokens, bits});
@@ -44,6 +44,10 @@ class Points {
     }
 
   private:
+    static std::optional<std::uintptr_t> stream_of(const nb::dict& extras) {
+        if (!extras.contains("stream")) return std::nullopt;
+        return nb::cast<std::uintptr_t>(extras["stream"]);
+    }
     TensorView optional(const nb::dict& extras, Array& array, const char* name, Role role) {
         if (extras.contains(name)) place_.read(array, {extras[name], name, role});
         return array.view;

@@ -2,7 +2,11 @@
 #include "rowmax/selection.hpp"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <optional>
 
 #include "call_place.hpp"
 #include "request.hpp"
@@ -13,10 +17,10 @@ namespace rowmax::python {
 namespace {
 
 void fill_inverse_grid(nb::handle index, std::int64_t destinations, nb::handle row_ptr, nb::handle source,
-                       bool validate) {
+                       bool validate, std::optional<std::uintptr_t> stream) {
     Array in;
     Array out[2];
-    CallPlace place;
+    CallPlace place(stream);
     place.read(in, {index, "index", Role::integers});
     place.read(out[0], {row_ptr, "row_ptr", Role::result});
     place.read(out[1], {source, "source", Role::result});
@@ -26,10 +30,11 @@ void fill_inverse_grid(nb::handle index, std::int64_t destinations, nb::handle r
 }
 
 void fill_scatter_sum(nb::handle index, nb::handle values, std::int64_t destinations, nb::handle row_ptr,
-                      nb::handle source, bool validate, int threads, bool bits_are_bfloat16, nb::handle sums) {
+                      nb::handle source, bool validate, int threads, bool bits_are_bfloat16, bool deterministic,
+                      nb::handle sums, std::optional<std::uintptr_t> stream) {
     Array in[4];
     Array out;
-    CallPlace place;
+    CallPlace place(stream);
     place.read(in[0], {index, "index", Role::integers});
     place.read(in[1], {values, "values", Role::tokens, bits_are_bfloat16});
     place.read(in[2], {row_ptr, "grid row_ptr", Role::integers});
@@ -37,7 +42,8 @@ void fill_scatter_sum(nb::handle index, nb::handle values, std::int64_t destinat
     place.read(out, {sums, "out", Role::result, bits_are_bfloat16});
     const Device device = place.device();
     const nb::gil_scoped_release unlocked;
-    scatter_sum(in[0].view, in[1].view, destinations, out.view, {in[2].view, in[3].view}, validate, threads, device);
+    scatter_sum(in[0].view, in[1].view, destinations, out.view, {in[2].view, in[3].view}, validate, threads, device,
+                deterministic);
 }
 
 TokenReduction reduction_of(bool mean) {
@@ -119,9 +125,9 @@ void define_selection_methods(nb::class_<Request>& request) {
 }
 
 void define_selection(nb::module_& m) {
-    m.def("inverse_grid", &fill_inverse_grid);
+    m.def("inverse_grid", &fill_inverse_grid, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
     m.def("scatter_sum", &fill_scatter_sum, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none(),
-          nb::arg(), nb::arg(), nb::arg(), nb::arg());
+          nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
 }
 
 }  // namespace rowmax::python

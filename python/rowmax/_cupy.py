@@ -25,6 +25,17 @@ class CupyFramework(Framework):
         with array.device:
             return _last_contiguous(array), cupy.cuda.get_current_stream().ptr
 
+    def stream_of(self, array: Any) -> int | None:
+        with array.device:
+            return cupy.cuda.get_current_stream().ptr  # type: ignore[no-any-return]
+
+    def validates(self, array: Any) -> bool:
+        return False
+
+    def beside(self, value: Any, array: Any) -> Any:
+        with array.device:
+            return _on_device(value)
+
     def numbers(self, array: Any) -> Any:
         return cupy.asnumpy(array)
 

@@ -51,6 +51,10 @@ class Framework(ABC):
         """The array as kernels read it in place, and the stream of its device on which it is used; 0 on the CPU."""
         return array, 0
 
+    def stream_of(self, array: Any) -> int | None:
+        """The stream of its device on which an array is used that the native module does not know as torch's; else None."""
+        return None
+
     def dispatched(self, name: str, *arguments: Any) -> Any:
         """The result of the library's own operator of this name, where it traces the call; else None."""
         return None
@@ -168,12 +172,12 @@ class Framework(ABC):
         if out is None:
             row_ptr = self.empty((*index.shape[:-1], n + 1), "int64", index)
             source = self.empty(tuple(index.shape), "int64", index)
-        invert(index, n, row_ptr, source, validate)
+        invert(index, n, row_ptr, source, validate, self.stream_of(index))
         return (self.finished(row_ptr), self.finished(source)) if out is None else (row_ptr, source)
 
     def scatter_sum(
         self, index: Any, values: Any, n: int, grid: tuple[Any, Any], validate: bool, threads: int, bits: bool,
-        out: Any = None,
+        deterministic: bool = True, out: Any = None,
     ) -> Any:  # fmt: skip
         """Sums [..., n] or [..., n, C] of values of at most four dimensions; `bits`: uint16 that is bfloat16."""
         array, _ = self.split_out(out, False)
@@ -183,7 +187,8 @@ class Framework(ABC):
         else:
             filled = array.view("uint16") if getattr(array.dtype, "name", "") == "bfloat16" else array
         half = bits or filled is not array
-        sum_sources(index, self.detached(values), n, *grid, validate, threads, half, filled)
+        call = (n, *grid, validate, threads, half, deterministic, filled, self.stream_of(index))
+        sum_sources(index, self.detached(values), *call)
         return self.finished(array) if out is None else out
 
     def result(self, shape: tuple[int, ...], like: Any) -> tuple[Any, Any]:

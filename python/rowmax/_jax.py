@@ -42,7 +42,19 @@ class JaxFramework(Framework):
             return jax.dlpack.from_dlpack(array)
 
     def result(self, shape: tuple[int, ...], like: Any) -> tuple[Any, Any]:
+        if _cuda_device(like) is not None:  # where JAX exports bfloat16 itself
+            return super().result(shape, like)
         return bfloat16_result(shape, like) or super().result(shape, like)
+
+    def stream_of(self, array: Any) -> int | None:
+        return None if _cuda_device(array) is None else _DEFAULT_STREAM
+
+    def validates(self, array: Any) -> bool:
+        return _cuda_device(array) is None
+
+    def beside(self, value: Any, array: Any) -> Any:
+        device = _cuda_device(array)
+        return value if device is None else _on_device(value, device)
 
     def rows(self, index: Any, table: Any) -> Any:
         with _enable_x64(True):

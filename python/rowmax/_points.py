@@ -119,6 +119,8 @@ class _Call:
         self.framework = common_framework(P, R, ("P", "R"))
         arrays = given(p_mask=p_mask, r_mask=r_mask, cu_seqlens_p=cu_seqlens_p, cu_seqlens_r=cu_seqlens_r)
         extras: Extras = {name: self.framework.beside(value, P) for name, value in arrays.items()}
+        if (stream := self.framework.stream_of(P)) is not None:
+            extras["stream"] = stream
         if one_of("metric", metric, ("l2_sq", "l1")) == "l1":
             extras["l1"] = True
         if one_of("search", search, ("auto", "brute", "tree")) != "auto":
