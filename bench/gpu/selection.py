@@ -84,11 +84,25 @@ def fm_invgrid_chamfer(P: torch.Tensor, R: torch.Tensor) -> torch.Tensor:
     return fm.flash_chamfer_invgrid_train(P, R)
 
 
+def keops_squared(P: torch.Tensor, R: torch.Tensor):  # noqa: ANN201
+    from pykeops.torch import LazyTensor
+
+    return ((LazyTensor(P.detach()[:, None].contiguous()) - LazyTensor(R.detach()[None].contiguous())) ** 2).sum(-1)
+
+
+def keops_chamfer(P: torch.Tensor, R: torch.Tensor) -> torch.Tensor:
+    """KeOps finds who is nearest, torch takes the distances of those and their gradients."""
+    squared = keops_squared(P, R)
+    to_r, to_p = squared.argmin(1).flatten(), squared.argmin(0).flatten()
+    return (P - R[to_r]).square().sum(-1).mean() + (R - P[to_p]).square().sum(-1).mean()
+
+
 CHAMFERS = {
     "rowmax": rowmax.chamfer,
     "rowmax, every pair": partial(rowmax.chamfer, search="brute"),
     "fm": fm_chamfer,
     "fm, inverse grid": fm_invgrid_chamfer,
+    "KeOps": keops_chamfer,
     "torch": torch_chamfer,
     "torch, direct": partial(torch_chamfer, direct=True),
 }
@@ -125,7 +139,17 @@ def torch_nearest(P: torch.Tensor, R: torch.Tensor, k: int, direct: bool = False
     return torch_squared(P, R, direct).topk(k, largest=False)
 
 
-NEAREST = {"rowmax": rowmax.nearest, "torch": torch_nearest, "torch, direct": partial(torch_nearest, direct=True)}
+def keops_nearest(P: torch.Tensor, R: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    index = keops_squared(P, R).argKmin(k, dim=1)
+    return (P[:, None] - R[index]).square().sum(-1), index
+
+
+NEAREST = {
+    "rowmax": rowmax.nearest,
+    "KeOps": keops_nearest,
+    "torch": torch_nearest,
+    "torch, direct": partial(torch_nearest, direct=True),
+}
 
 
 def nearest_line(impl: str, name: str, count: int, dim: int, k: int) -> dict:

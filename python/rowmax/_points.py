@@ -158,7 +158,12 @@ class _Call:
         offsets = self.extras.get("cu_seqlens_p")
         if offsets is None:
             return tuple(self.P.shape[:-2])
-        return (max((offsets.shape[0] if hasattr(offsets, "shape") else len(offsets)) - 1, 0),)
+        return (max(item_count(offsets), 0),)
+
+
+def item_count(cu_seqlens: Any) -> Any:
+    """Items that offsets name."""
+    return (cu_seqlens.shape[0] if hasattr(cu_seqlens, "shape") else len(cu_seqlens)) - 1
 
 
 def _flat_mask(name: str, mask: Any, lead: tuple[int, ...]) -> Any:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rowmax import _native
 from rowmax._frameworks import Extras
-from rowmax._points import into
+from rowmax._points import into, item_count
 from rowmax._torch import TORCH, _needs_dispatcher, refuse_double_backward
 from rowmax._torch_ops import _register, fill
 
@@ -65,7 +65,7 @@ def _copied(out: Any, made: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def nearest(P: Tensor, R: Tensor, extras: Extras, k: int, out: Any) -> tuple[Tensor, Tensor]:
     _refuse_out(out, P, R)
-    distance, index = _run("nearest", *_arguments(P, R, extras), k)
+    distance, index = _run("nearest", P, R, extras, k)
     if out is None:
         return distance, index
     TORCH.split_out(out, True, "(distance, index)")
@@ -77,22 +77,20 @@ def chamfer(
     P: Tensor, R: Tensor, extras: Extras, reduction: str, one_sided: bool, wanted: list[str], out: Any
 ) -> dict[str, Tensor]:
     _refuse_out(out, P, R)
-    results = _run("chamfer", *_arguments(P, R, extras), reduction, one_sided)
+    results = _run("chamfer", P, R, extras, reduction, one_sided)
     return _copied(out, {name: tensor for name, tensor in zip(_RESULTS, results, strict=True) if name in wanted})
 
 
-def _run(name: str, P: Tensor, R: Tensor, *rest: Any) -> Any:
+def _run(name: str, P: Tensor, R: Tensor, extras: Extras, *how: Any) -> Any:
     """An operator; for plain tensors without its way through the dispatcher, which takes longer than some sets of points."""
-    if _needs_dispatcher(P, R) or torch._C._are_functorch_transforms_active():
-        return getattr(torch.ops.rowmax, name)(P, R, *rest)
-    return (_Nearest if name == "nearest" else _Chamfer).apply(P, R, *rest)
+    if "dtype" in extras or _needs_dispatcher(P, R) or torch._C._are_functorch_transforms_active():
+        return getattr(torch.ops.rowmax, name)(*_arguments(P, R, extras), *how)
+    return (_Nearest if name == "nearest" else _Chamfer).apply(P, R, extras, *how)
 
 
-def _backward_operator(name: str, P: Tensor) -> Any:
-    """The operator where its call is recorded or traced; else what it runs."""
-    if torch.is_grad_enabled() or _needs_dispatcher(P) or torch._C._are_functorch_transforms_active():
-        return getattr(torch.ops.rowmax, name)
-    return _nearest_backward if name == "nearest_backward" else _chamfer_backward
+def _recorded(P: Tensor) -> bool:
+    """Whether a backward pass is itself recorded or traced, so that it has to be an operator."""
+    return torch.is_grad_enabled() or _needs_dispatcher(P) or torch._C._are_functorch_transforms_active()
 
 
 _RESULTS = ("value", "distance_p", "distance_r", "index_p", "index_r")
@@ -110,59 +108,92 @@ def _nearest_like(P: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return P.new_empty(shape, dtype=_type(P)), P.new_empty(shape, dtype=torch.int64)
 
 
-def _nearest(*call: Any) -> tuple[Tensor, Tensor]:
-    *given, k = call
-    P, R, extras = _native_call(tuple(given))
+def _fill_nearest(P: Tensor, R: Tensor, extras: Extras, k: int) -> tuple[Tensor, Tensor]:
     distance, index = _nearest_like(P, k)
     _native.nearest(P, R, extras, k, distance, index)
     return distance, index
+
+
+def _nearest(*call: Any) -> tuple[Tensor, Tensor]:
+    *given, k = call
+    return _fill_nearest(*_native_call(tuple(given)), k)
 
 
 def _gradients_like(P: Tensor, R: Tensor, for_p: bool, for_r: bool) -> tuple[Tensor, Tensor]:
     return P.new_empty(P.shape if for_p else [0]), R.new_empty(R.shape if for_r else [0])
 
 
+def _wanted(grad_p: Tensor, grad_r: Tensor, for_p: bool, for_r: bool) -> tuple[Tensor | None, Tensor | None]:
+    return grad_p if for_p else None, grad_r if for_r else None
+
+
+def _fill_nearest_gradients(
+    P: Tensor, R: Tensor, extras: Extras, k: int, index: Tensor, grad_distance: Tensor, for_p: bool, for_r: bool
+) -> tuple[Tensor, Tensor]:
+    gradients = _gradients_like(P, R, for_p, for_r)
+    grad_distance = grad_distance.detach().contiguous()
+    _native.nearest_backward(P, R, extras, k, index.detach(), grad_distance, *_wanted(*gradients, for_p, for_r))
+    return gradients
+
+
 def _nearest_backward(*call: Any) -> tuple[Tensor, Tensor]:
-    *given, k, index, grad_distance, for_p, for_r = call
-    P, R, extras = _native_call(tuple(given))
-    grad_p, grad_r = _gradients_like(P, R, for_p, for_r)
-    wanted = grad_p if for_p else None, grad_r if for_r else None
-    _native.nearest_backward(P, R, extras, k, index.detach(), grad_distance.detach().contiguous(), *wanted)
-    return grad_p, grad_r
+    given, rest = call[:_GIVEN], call[_GIVEN:]
+    return _fill_nearest_gradients(*_native_call(given), *rest)
+
+
+def _chamfer_shapes(P: Tensor, R: Tensor, cu_seqlens_p: Any, reduction: str, one_sided: bool) -> list[Any]:
+    """Of all results, None for those that are not made."""
+    points = [P.shape[:-1], None if one_sided else R.shape[:-1]]
+    if reduction == "none":
+        return [None, *points, *points]
+    items = P.shape[:-2] if cu_seqlens_p is None else [item_count(cu_seqlens_p)]
+    return [items, None, None, *points]
+
+
+def _result_types(P: Tensor) -> tuple[torch.dtype, ...]:
+    return *[_type(P)] * 3, torch.int64, torch.int64
 
 
 def _chamfer_like(given: tuple[Any, ...], reduction: str, one_sided: bool) -> tuple[Tensor, ...]:
+    """Results of the operator: empty where they are not made."""
     P, R, cu_seqlens_p = given[0], given[1], given[4]
-    nothing, sides = [0], ([P.shape[:-1]] if one_sided else [P.shape[:-1], R.shape[:-1]])
-    items = list(P.shape[:-2]) if cu_seqlens_p is None else [cu_seqlens_p.shape[0] - 1]
-    points = [*map(list, sides), *[nothing] * (2 - len(sides))]
-    shapes = [nothing, *points] if reduction == "none" else [items, nothing, nothing]
-    return (
-        *(P.new_empty(shape, dtype=_type(P)) for shape in shapes),
-        *(P.new_empty(shape, dtype=torch.int64) for shape in points),
-    )
+    shapes = _chamfer_shapes(P, R, cu_seqlens_p, reduction, one_sided)
+    types = _result_types(P)
+    return tuple(P.new_empty([0] if shape is None else shape, dtype=t) for shape, t in zip(shapes, types, strict=True))
+
+
+def _fill_chamfer(P: Tensor, R: Tensor, extras: Extras, reduction: str, one_sided: bool) -> tuple[Tensor | None, ...]:
+    shapes = _chamfer_shapes(P, R, extras.get("cu_seqlens_p"), reduction, one_sided)
+    types = _result_types(P)
+    results = [None if shape is None else P.new_empty(shape, dtype=t) for shape, t in zip(shapes, types, strict=True)]
+    _native.chamfer(P, R, extras, reduction == "mean", one_sided, *results)
+    return tuple(results)
 
 
 def _chamfer(*call: Any) -> tuple[Tensor, ...]:
     *given, reduction, one_sided = call
-    results = _chamfer_like(tuple(given), reduction, one_sided)
     P, R, extras = _native_call(tuple(given))
-    unwanted = ["value"] if reduction == "none" else ["distance_p", "distance_r"]
-    unwanted += ["distance_r", "index_r"] if one_sided else []
-    arrays = (None if name in unwanted else array for name, array in zip(_RESULTS, results, strict=True))
-    _native.chamfer(P, R, extras, reduction == "mean", one_sided, *arrays)
-    return results
+    made = _fill_chamfer(P, R, extras, reduction, one_sided)
+    types = _result_types(P)
+    return tuple(P.new_empty([0], dtype=t) if x is None else x for x, t in zip(made, types, strict=True))
+
+
+def _fill_chamfer_gradients(
+    P: Tensor, R: Tensor, extras: Extras, reduction: str, one_sided: bool, index_p: Tensor, index_r: Tensor | None,
+    *rest: Any,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    *grads, for_p, for_r = rest
+    gradients = _gradients_like(P, R, for_p, for_r)
+    indices = index_p.detach(), None if one_sided or index_r is None else index_r.detach()
+    given = (None if g is None else g.detach().contiguous() for g in grads)
+    wanted = _wanted(*gradients, for_p, for_r)
+    _native.chamfer_backward(P, R, extras, reduction == "mean", *indices, *given, *wanted)
+    return gradients
 
 
 def _chamfer_backward(*call: Any) -> tuple[Tensor, Tensor]:
-    *given, reduction, one_sided, index_p, index_r, grad_value, grad_distance_p, grad_distance_r, for_p, for_r = call
-    P, R, extras = _native_call(tuple(given))
-    grad_p, grad_r = _gradients_like(P, R, for_p, for_r)
-    indices = index_p.detach(), None if one_sided else index_r.detach()
-    value, to_r, to_p = (None if g is None else g.detach().contiguous() for g in (grad_value, grad_distance_p, grad_distance_r))
-    wanted = grad_p if for_p else None, grad_r if for_r else None
-    _native.chamfer_backward(P, R, extras, reduction == "mean", *indices, value, to_r, to_p, *wanted)
-    return grad_p, grad_r
+    given, rest = call[:_GIVEN], call[_GIVEN:]
+    return _fill_chamfer_gradients(*_native_call(given), *rest)
 
 
 # Their shapes, for tracing.
@@ -209,49 +240,94 @@ def _saved(ctx: Any) -> tuple[list[Any], list[Tensor]]:
     return given, list(ctx.saved_tensors[2 + len(_TENSORS) :])
 
 
-def _delivered(ctx: Any, gradients: tuple[Tensor, Tensor], others: int) -> tuple[Any, ...]:
-    wanted = (g if needed else None for g, needed in zip(gradients, ctx.needs_input_grad[:2], strict=True))
-    return *wanted, *[None] * others
-
-
 def _differentiate_nearest(ctx: Any, grad_distance: Tensor | None, _: Any) -> tuple[Any, ...]:
     if grad_distance is None:
         return (None,) * (_GIVEN + 1)
     given, (index,) = _saved(ctx)
-    gradients = _backward_operator("nearest_backward", given[0])(*given, ctx.k, index, grad_distance, *ctx.needs_input_grad[:2])
-    return _delivered(ctx, gradients, _GIVEN - 1)
+    needed = ctx.needs_input_grad[:2]
+    gradients = torch.ops.rowmax.nearest_backward(*given, ctx.k, index, grad_distance, *needed)
+    return *_wanted(*gradients, *needed), *[None] * (_GIVEN - 1)
+
+
+def _wanted_gradients(grads: tuple[Any, ...], reduction: str, one_sided: bool) -> tuple[Any, ...]:
+    """Of value and distances; what is unused may come as zeros."""
+    value, distance_p, distance_r, *_ = grads
+    return (None, distance_p, None if one_sided else distance_r) if reduction == "none" else (value, None, None)
 
 
 def _differentiate_chamfer(ctx: Any, *grads: Any) -> tuple[Any, ...]:
-    value, distance_p, distance_r, *_ = grads
-    of_distances = (None, distance_p, None if ctx.one_sided else distance_r)  # what is unused may come as zeros
-    wanted = of_distances if ctx.reduction == "none" else (value, None, None)
+    how = ctx.reduction, ctx.one_sided
+    wanted = _wanted_gradients(grads, *how)
     if all(g is None for g in wanted):
         return (None,) * (_GIVEN + 2)
     given, indices = _saved(ctx)
-    how = (ctx.reduction, ctx.one_sided)
-    gradients = _backward_operator("chamfer_backward", given[0])(*given, *how, *indices, *wanted, *ctx.needs_input_grad[:2])
-    return _delivered(ctx, gradients, _GIVEN)
+    needed = ctx.needs_input_grad[:2]
+    gradients = torch.ops.rowmax.chamfer_backward(*given, *how, *indices, *wanted, *needed)
+    return *_wanted(*gradients, *needed), *[None] * _GIVEN
+
+
+# The same for plain tensors, which need no operator but where gradients are recorded.
+
+
+def _keep(ctx: Any, P: Tensor, R: Tensor, extras: Extras, *indices: Tensor | None) -> None:
+    tensors = {name: extras[name] for name in _TENSORS if isinstance(extras.get(name), Tensor)}
+    ctx.names, ctx.extras = tuple(tensors), extras
+    ctx.save_for_backward(P, R, *indices, *tensors.values())
+    ctx.set_materialize_grads(False)
+
+
+def _kept(ctx: Any, indices: int) -> tuple[Tensor, Tensor, Extras, list[Any]]:
+    P, R, *rest = ctx.saved_tensors
+    return P, R, ctx.extras | dict(zip(ctx.names, rest[indices:], strict=True)), rest[:indices]
 
 
 class _Nearest(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        output = _nearest(*inputs)
-        _save_nearest(ctx, inputs, output)
-        return output
+    def forward(ctx: Any, P: Tensor, R: Tensor, extras: Extras, k: int) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        distance, index = _fill_nearest(TORCH.detached(P), TORCH.detached(R), extras, k)
+        _keep(ctx, P, R, extras, index)
+        ctx.k = k
+        ctx.mark_non_differentiable(index)
+        return distance, index
 
-    backward = staticmethod(_differentiate_nearest)
+    @staticmethod
+    def backward(ctx: Any, grad_distance: Tensor | None, _: Any) -> tuple[Any, ...]:  # type: ignore[override]
+        if grad_distance is None:
+            return None, None, None, None
+        P, R, extras, (index,) = _kept(ctx, 1)
+        needed = ctx.needs_input_grad[:2]
+        rest = ctx.k, index, grad_distance, *needed
+        if _recorded(P):
+            gradients = torch.ops.rowmax.nearest_backward(*_arguments(P, R, extras), *rest)
+        else:
+            gradients = _fill_nearest_gradients(TORCH.detached(P), TORCH.detached(R), extras, *rest)
+        return *_wanted(*gradients, *needed), None, None
 
 
 class _Chamfer(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:  # type: ignore[override]
-        output = _chamfer(*inputs)
-        _save_chamfer(ctx, inputs, output)
-        return output
+    def forward(ctx: Any, P: Tensor, R: Tensor, extras: Extras, reduction: str, one_sided: bool) -> tuple[Any, ...]:  # type: ignore[override]
+        made = _fill_chamfer(TORCH.detached(P), TORCH.detached(R), extras, reduction, one_sided)
+        _keep(ctx, P, R, extras, *made[3:])
+        ctx.how = reduction, one_sided
+        ctx.mark_non_differentiable(*(index for index in made[3:] if index is not None))
+        return made
 
-    backward = staticmethod(_differentiate_chamfer)
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:  # type: ignore[override]
+        wanted = _wanted_gradients(grads, *ctx.how)
+        if all(g is None for g in wanted):
+            return (None,) * 5
+        P, R, extras, indices = _kept(ctx, 2)
+        needed = ctx.needs_input_grad[:2]
+        if _recorded(P):
+            indices = [P.new_empty([0], dtype=torch.int64) if index is None else index for index in indices]
+            call = (*_arguments(P, R, extras), *ctx.how, *indices, *wanted, *needed)
+            gradients = torch.ops.rowmax.chamfer_backward(*call)
+        else:
+            P, R = TORCH.detached(P), TORCH.detached(R)
+            gradients = _fill_chamfer_gradients(P, R, extras, *ctx.how, *indices, *wanted, *needed)
+        return *_wanted(*gradients, *needed), None, None, None
 
 
 _register("nearest", f"({_SCHEMA}, SymInt k) -> (Tensor, Tensor)", _nearest, _nearest_fake)
