@@ -143,8 +143,10 @@ def _grid(index: Tensor, n: int, validate: bool) -> tuple[Tensor, Tensor]:
     return Framework.inverse_grid(TORCH, index, n, validate)
 
 
-def _sum_sources(index: Tensor, values: Tensor, n: int, *rest: Any) -> Tensor:
-    row_ptr, source, validate, threads, deterministic = rest
+def _sum_sources(
+    index: Tensor, values: Tensor, n: int, row_ptr: Tensor | None, source: Tensor | None, validate: bool, threads: int,
+    deterministic: bool = True,
+) -> Tensor:  # fmt: skip
     grid = (row_ptr, source)
     return Framework.scatter_sum(TORCH, index, values, n, grid, validate, threads, False, deterministic)  # type: ignore[no-any-return]
 
