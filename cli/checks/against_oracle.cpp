@@ -66,15 +66,17 @@ void compare_exactly(const Shape& shape, const Result& got, const Scores& want, 
 }
 
 // The contract's bounds, relative to sum |q_s| |d_win(s)|; inverse norms in float32 add their own rounding.
-double bound_of(DType dtype, bool normalize, bool high) {
+double bound_of(const Target& target, DType dtype, const Shape& shape, bool high) {
     constexpr double bound_of_tf32 = 2e-3;
     if (high && dtype == DType::f32) return bound_of_tf32;
+    if (dtype == DType::f8e4m3) return test::float8_bound(*target.row, shape.dim);
     const double products = dtype == DType::f64 ? 1e-14 : (dtype == DType::f32 ? 2e-7 : 1e-6);
-    return products + (normalize && dtype != DType::f64 ? 5e-7 : 0);
+    return products + (shape.normalize && dtype != DType::f64 ? 5e-7 : 0);
 }
 
-void compare_closely(const Shape& shape, DType dtype, const Result& got, const Scores& want, Report& report) {
-    const double bound = bound_of(dtype, shape.normalize, got.high);
+void compare_closely(const Target& target, const Shape& shape, DType dtype, const Result& got, const Scores& want,
+                     Report& report) {
+    const double bound = bound_of(target, dtype, shape, got.high);
     for (std::size_t p = 0; p < want.scores.size(); ++p) {
         const double error = std::fabs(got.scores[p] - want.scores[p]);
         if (error <= bound * want.scale[p]) continue;
@@ -121,7 +123,7 @@ Report check_random(const Target& target, DType dtype, const std::function<void(
     return check_shapes(
         shapes, target, dtype, pause, [](std::int64_t) { return test::normal(); },
         [&](const Shape& shape, const Result& got, const Scores& want, Report& report) {
-            compare_closely(shape, dtype, got, want, report);
+            compare_closely(target, shape, dtype, got, want, report);
         });
 }
 

@@ -54,10 +54,12 @@ Residual copy_residual(const Segments& side, const Residual& host, const CopyByt
     Reach weights{0, weight};
     weights.step(std::int64_t{1} << host.nbits, host.weight_stride * weight);
     if (host.weight_data != nullptr) residual.weight_data = copy_extent(host.weight_data, weights, copy);
-    if (host.centroids == nullptr || side.total_rows == 0) return residual;
+    if (host.centroids == nullptr) return residual;
     Reach rows{0, host.centroid_stride};
     rows.step(host.centroid_count, host.centroid_stride);
     residual.centroids = copy_extent(host.centroids, rows, copy);
+    residual.codes = nullptr;
+    if (side.total_rows == 0) return residual;
     const std::int64_t size = host.wide_codes ? 8 : 4;
     Reach codes{0, size};
     if (side.kind == SegmentKind::strided) {
@@ -72,7 +74,9 @@ Residual copy_residual(const Segments& side, const Residual& host, const CopyByt
 }
 
 Scales copy_scales(const Segments& side, const Scales& host, const CopyBytes& copy) {
-    if (host.data == nullptr || side.total_rows == 0) return host;
+    Scales scales = host;
+    scales.data = nullptr;
+    if (host.data == nullptr || side.total_rows == 0) return scales;
     constexpr std::int64_t size = sizeof(float);
     Reach extent{0, size};
     if (side.kind == SegmentKind::strided) {
@@ -82,7 +86,6 @@ Scales copy_scales(const Segments& side, const Scales& host, const CopyBytes& co
     } else {
         extent.step(side.total_rows, host.steps.token * size);
     }
-    Scales scales = host;
     scales.data = static_cast<const float*>(static_cast<const void*>(copy_extent(host.data, extent, copy)));
     return scales;
 }

@@ -70,16 +70,18 @@ TEST(Mirror, CopiesOfCompressedTokensNeedNothingOfTheHost) {
                           {DType::u8, true, false}};
     for (const Form& form : forms) {
         for (const Layout layout : all_layouts) {
-            expect_same_scores({.layout = layout,
-                                .dtype = form.dtype,
-                                .queries = 3,
-                                .documents = 4,
-                                .lq = 5,
-                                .ld = 7,
-                                .dim = 16,
-                                .masked = true,
-                                .scale_per_item = form.scale_per_item,
-                                .residual = form.residual});
+            for (const std::int64_t ld : {7, 0}) {
+                expect_same_scores({.layout = layout,
+                                    .dtype = form.dtype,
+                                    .queries = 3,
+                                    .documents = 4,
+                                    .lq = 5,
+                                    .ld = ld,
+                                    .dim = 16,
+                                    .masked = true,
+                                    .scale_per_item = form.scale_per_item,
+                                    .residual = form.residual});
+            }
         }
     }
 }

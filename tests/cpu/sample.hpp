@@ -54,6 +54,10 @@ Values uniform();
 /// Whole numbers from -128 to 127, the ends often.
 Values any_codes();
 
+/// The largest error of a score of random float8 codes by a row of the table, in parts of the sum of |q| |d_win|:
+/// Hopper's float8 unit keeps about 13 bits of what it adds (docs/numerics.md).
+double float8_bound(const core::Kernel& row, std::int64_t dim);
+
 /// A request and the arrays that it points into.
 class Sample {
   public:

@@ -20,12 +20,6 @@ class Float8OnDevice : public ::testing::TestWithParam<Layout> {};
 INSTANTIATE_TEST_SUITE_P(Every, Float8OnDevice, ::testing::ValuesIn(all_layouts),
                          [](const auto& chosen) { return std::string(name_of_layout(chosen.param)); });
 
-/// Of a score, in parts of the sum of |q| |d_win|: docs/numerics.md.
-double float8_bound(const core::Kernel& row, std::int64_t dim) {
-    const bool own_unit = row.name.starts_with("cuda.sm90") && dim <= 384;
-    return own_unit ? 0x1p-11 * static_cast<double>((dim + 31) / 32) : 6e-6;
-}
-
 TEST_P(Float8OnDevice, SmallNumbersAreExact) {
     unsigned seed = 1;
     for (const std::int64_t dim : {1, 15, 16, 48, 128, 200, 384, 385, 768}) {
