@@ -6,6 +6,7 @@ Chamfer steps are forward and backward, to the gradients of both sets. `error`: 
 (nearest) or of the sums, against float64, relative to what is added. `same_bits`: two runs gave the same.
 """
 
+import importlib.util
 from collections.abc import Callable
 from functools import partial
 
@@ -44,6 +45,8 @@ SUMS = (  # contention, sources, destinations, channels
     ("extreme", 1 << 20, 4, 64),
     ("extreme", 1 << 18, 1, 256),
 )
+KEOPS = importlib.util.find_spec("pykeops") is not None
+KEOPS_UNROLLS = 64  # coordinates and neighbours beyond which it compiles for minutes
 PAIRS_WRITTEN = 2e9  # beyond so many, implementations that write a matrix of distances are left out
 
 
@@ -102,7 +105,7 @@ CHAMFERS = {
     "rowmax, every pair": partial(rowmax.chamfer, search="brute"),
     "fm": fm_chamfer,
     "fm, inverse grid": fm_invgrid_chamfer,
-    "KeOps": keops_chamfer,
+    **({"KeOps": keops_chamfer} if KEOPS else {}),
     "torch": torch_chamfer,
     "torch, direct": partial(torch_chamfer, direct=True),
 }
@@ -146,7 +149,7 @@ def keops_nearest(P: torch.Tensor, R: torch.Tensor, k: int) -> tuple[torch.Tenso
 
 NEAREST = {
     "rowmax": rowmax.nearest,
-    "KeOps": keops_nearest,
+    **({"KeOps": keops_nearest} if KEOPS else {}),
     "torch": torch_nearest,
     "torch, direct": partial(torch_nearest, direct=True),
 }
@@ -210,12 +213,14 @@ def main(options: list[str] | None = None) -> None:
             for impl in CHAMFERS:
                 if impl == "rowmax, every pair" and (dim > 3 or count > 100_000):
                     continue
-                if impl.startswith("fm") and count > 100_000:
+                if impl.startswith("fm") and count > 100_000 or impl == "KeOps" and dim > KEOPS_UNROLLS:
                     continue
                 add(impl, name, partial(chamfer_line, impl, name, count, dim), shape=f"{count} x {dim}")
     if "neighbours" in args.only:
         for name, count, dim, k in NEIGHBOURS:
             for impl in NEAREST:
+                if impl == "KeOps" and k > KEOPS_UNROLLS:
+                    continue
                 add(impl, name, partial(nearest_line, impl, name, count, dim, k), shape=f"{count} x {dim}, k = {k}")
     if "sums" in args.only:
         for contention, sources, n, channels in SUMS:

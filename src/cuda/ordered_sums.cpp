@@ -44,6 +44,7 @@ OrderedSums plan_sums(const SharedRowsLayout& layout, std::byte* memory, std::in
     sums.shared.rows = part_at<SharedRow>(memory, layout.rows);
     sums.shared.parts = memory + layout.parts;
     sums.shared.capacity = layout.capacity;
+    if (layout.capacity <= shared_runs_most(terms_per_run - 1)) return sums;  // no row can have two runs
     const std::size_t bytes =
         layout.runs - layout.counts + static_cast<std::size_t>(layout.capacity) * sizeof(SharedRun);
     check(cudaMemsetAsync(sums.shared.counts, 0, bytes, static_cast<cudaStream_t>(place.stream)), "cudaMemsetAsync");
