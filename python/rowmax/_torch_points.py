@@ -202,9 +202,9 @@ def _fill_chamfer_gradients(
     *grads, for_p, for_r = rest
     gradients = _gradients_like(P, R, for_p, for_r)
     indices = _constant(index_p), None if one_sided or index_r is None else _constant(index_r)
-    given = (None if g is None else _constant(g).contiguous() for g in grads)
+    value, to_r, to_p = (None if g is None else _constant(g).contiguous() for g in grads)
     wanted = _wanted(*gradients, for_p, for_r)
-    _native.chamfer_backward(P, R, extras, reduction == "mean", *indices, *given, *wanted)
+    _native.chamfer_backward(P, R, extras, reduction == "mean", *indices, value, to_r, to_p, *wanted)
     return gradients
 
 

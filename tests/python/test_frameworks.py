@@ -124,6 +124,20 @@ class TestJax:
         q, d = self.jnp.asarray(Q, self.jnp.bfloat16), self.jnp.asarray(D, self.jnp.bfloat16)
         np.testing.assert_array_equal(rowmax.maxsim(q, d), rowmax.maxsim(np.asarray(q), np.asarray(d)))
 
+    def test_points_and_sums(self):
+        p, r = self.jnp.asarray(Q), self.jnp.asarray(D[:2])
+        keep = self.jnp.asarray([[True, True, False]])
+        for function, options in ((rowmax.nearest, {"k": 2}), (rowmax.chamfer, {"reduction": "none", "return_index": True})):
+            got = function(p, r, p_mask=keep, **options)
+            want = function(Q, D[:2], p_mask=np.asarray(keep), **options)
+            for g, w in zip(self.jax.tree.leaves(got), self.jax.tree.leaves(want), strict=True):
+                assert isinstance(g, self.jax.Array) and g.dtype == w.dtype
+                np.testing.assert_array_equal(g, w)
+        index, values = self.jnp.asarray([[2, 0, -1], [1, 1, 1]]), self.jnp.asarray(Q, self.jnp.bfloat16)
+        sums = rowmax.scatter_sum(index, values, 3, rowmax.inverse_grid(index, 3))
+        assert isinstance(sums, self.jax.Array) and sums.dtype == self.jnp.bfloat16
+        np.testing.assert_array_equal(sums, rowmax.scatter_sum(np.asarray(index), np.asarray(values), 3))
+
     def test_refusals(self):
         q, d = self.jnp.asarray(Q), self.jnp.asarray(D)
         with pytest.raises(TypeError, match="Q is .*Array.* but D is a numpy.ndarray"):
