@@ -59,6 +59,13 @@ def test_views_are_read_as_they_are():
     np.testing.assert_array_equal(rowmax.scatter_sum(index, ones, 5), np.bincount(index, minlength=5))
 
 
+def test_the_cpu_adds_in_order_where_it_need_not():
+    rng = np.random.default_rng(4)
+    index, values = rng.integers(-1, 9, 2000), rng.standard_normal((2000, 3)).astype(np.float32)
+    sums = rowmax.scatter_sum(index, values, 9)
+    assert rowmax.scatter_sum(index, values, 9, deterministic=False).tobytes() == sums.tobytes()
+
+
 def test_same_bits_for_every_number_of_threads_grid_and_batch():
     rng = np.random.default_rng(4)
     index = rng.integers(-1, 3, 40000)

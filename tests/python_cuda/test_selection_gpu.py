@@ -85,6 +85,21 @@ def test_sums_of_views_and_unaligned_rows():
         same(got, rowmax.scatter_sum(index, values[:, cut], 30), cut)
 
 
+def test_sums_in_any_order():
+    """Of small integers every order gives the same; both sides of the choice between atomics and the sort."""
+    shapes = ((3000, 3000, ()), (3000, 40, ()), (3000, 3, ()), (2000, 500, (64,)), (2000, 50, (64,)), (900, 90, (5,)))
+    for sources, n, channels in shapes:
+        for dtype in FLOATS:
+            index = index_of("uniform", (sources,), n, n)
+            values = torch.randint(-2, 3, (sources, *channels)).to(dtype).requires_grad_()
+            want = rowmax.scatter_sum(index, values.detach(), n, deterministic=False)
+            x = values.detach().to(DEVICE).requires_grad_()
+            got = rowmax.scatter_sum(index.to(DEVICE), x, n, deterministic=False)
+            same(got.detach(), want, f"{sources} {n} {channels} {dtype}")
+            got.sum().backward()
+            assert torch.equal(x.grad.cpu(), (index >= 0).reshape(-1, *[1] * len(channels)).expand_as(values).to(dtype))
+
+
 def test_nonfinite_sums():
     values = torch.tensor([float("inf"), float("-inf"), float("nan"), 1e38, 3e38, 3e38, -0.0, -0.0])
     index = torch.tensor([0, 0, 1, 2, 2, 2, 3, 3])
@@ -237,12 +252,13 @@ def test_chamfer_of_batches_masks_and_packed_sets():
 
 
 def test_offsets_that_lie_are_clamped():
-    P, R = cloud("normal", (100, 3), 8), cloud("normal", (2, 50, 3), 9)
-    lies = torch.tensor([-5, 70, 30])
-    want = rowmax.chamfer(P, R, cu_seqlens_p=lies, validate=False, reduction="none", return_index=True)
-    got = rowmax.chamfer(P.to(DEVICE), R.to(DEVICE), cu_seqlens_p=lies.to(DEVICE), reduction="none", return_index=True)
-    for g, w in zip(flatten(got), flatten(want), strict=True):
-        same(g, w)
+    for dim, offsets in ((3, (20, 50, 60)), (9, (20, 50, 60)), (9, (100, 100, 100)), (3, (-5, 70, 30))):
+        P, R = cloud("normal", (100, dim), 8), cloud("normal", (2, 50, dim), 9)
+        lies = torch.tensor(offsets)
+        want = rowmax.chamfer(P, R, cu_seqlens_p=lies, validate=False, reduction="none", return_index=True)
+        got = rowmax.chamfer(P.to(DEVICE), R.to(DEVICE), cu_seqlens_p=lies.to(DEVICE), reduction="none", return_index=True)
+        for g, w in zip(flatten(got), flatten(want), strict=True):
+            same(g, w, f"{dim} {offsets}")
     with pytest.raises(ValueError, match="decreases|must be 0"):
         rowmax.chamfer(P.to(DEVICE), R.to(DEVICE), cu_seqlens_p=lies.to(DEVICE), validate=True)
 
