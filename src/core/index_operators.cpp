@@ -27,7 +27,9 @@ using core::IndexCall;
 const core::IndexBackend& index_backend_of(const core::Place& place) {
     if (!place.cuda) return core::cpu_index();
     const core::IndexBackend* backend = core::cuda_index();
-    if (backend == nullptr) refuse_index(ErrorCode::internal, "a build without CUDA was given a CUDA problem");
+    if (backend == nullptr) {
+        refuse_index(ErrorCode::not_implemented, "device: this build of rowmax has no CUDA kernels");
+    }
     return *backend;
 }
 

@@ -63,7 +63,9 @@ void check_gradients(const PointProblem& problem, const TensorView& grad_p, cons
 const core::PointBackend& point_backend_of(const core::Place& place) {
     if (!place.cuda) return core::cpu_points();
     const core::PointBackend* backend = core::cuda_points();
-    if (backend == nullptr) refuse_request(ErrorCode::internal, "a build without CUDA was given a CUDA problem");
+    if (backend == nullptr) {
+        refuse_request(ErrorCode::not_implemented, "device: this build of rowmax has no CUDA kernels");
+    }
     return *backend;
 }
 
