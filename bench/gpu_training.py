@@ -59,18 +59,8 @@ def aims(lines: list[dict]) -> list[list[str]]:
     return found
 
 
-def newest_rivals(path: Path) -> Path | None:
-    """What the part `rivals` of bench/gpu/run.sh measured last on the same device."""
-    found = sorted(path.parent.glob("*-training-rivals.jsonl"))
-    device = results.read(path)[0]["device"]
-    return next((other for other in reversed(found) if results.read(other)[0]["device"] == device), None)
-
-
 def training(path: Path, table: Table) -> str:
     first, *lines = results.read(path)
-    rivals = newest_rivals(path)
-    if rivals is not None:
-        lines += results.read(rivals)[1:]
     lines = [x for x in lines if x["dtype"] == "float16"]
     names = [name for name in NAMES if any(x["impl"] == name for x in lines)]
     titles = [NAMES[name] for name in names]
@@ -79,8 +69,6 @@ def training(path: Path, table: Table) -> str:
     note = f"""Scores and their gradients for queries and documents, float16; shapes as `bench/gpu/training.py` has them.
 Milliseconds a step, replayed from a graph (*: not captured, called from Python).
 {first['date']}, commit `{first['commit']}`, `{path.name}`."""
-    if rivals is not None and not rivals.name.startswith(path.name.removesuffix(".jsonl")):
-        note += f" Triton's rows are of another run, beside earlier kernels of rowmax: `{rivals.name}`."
     parts = ["### Training steps", note, table(["step", *titles], cells(steps, names, step_time)),
              "The same, one step called from Python and timed by events: the host counts.",
              table(["step", *titles], cells(steps, names, lambda x: milliseconds(x["eager"]["median_ms"]))),

@@ -113,7 +113,7 @@ for part in "${parts[@]}"; do
         compile) "$python" bench/gpu/compile_rivals.py --seconds "${TIMEOUT:-90}" || failed+=(compile) ;;
         compile-training) "$python" bench/gpu/compile_rivals.py training --seconds "${TIMEOUT:-90}" || failed+=(compile-training) ;;
         stream) measure stream out_of_core.py --gib "${GIB:-4}" --repeats 4 --output "$file-out-of-core.jsonl" ;;
-        training) measure training training.py --seconds 64 --output "$file-training.jsonl" ;;
+        training) measure training training.py --seconds 80 --output "$file-training.jsonl" ;;
         heads)
             measure head head.py --dtype bfloat16 --output "$file-head.jsonl"
             measure step-share step_share.py --output "$file-step-share.jsonl"

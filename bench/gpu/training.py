@@ -170,22 +170,19 @@ def repeats_of(step: Step) -> int:
 
 
 def in_order(args: argparse.Namespace) -> list[tuple[str, Shape, list[str]]]:
-    """Types, shapes and implementations. The table comes before the ladder, and what compiles for its shapes last: when time
-    runs out, the rest is there."""
+    """Types, shapes and implementations. The table comes before the ladder, and what compiles for its shapes last there: when
+    time runs out, the rest is there."""
     shapes = [shape_named(name) for name in args.case]
     quick, compiling = ([name for name in args.impl if (name in TRITON) == triton] for triton in (False, True))
-    return [
-        (dtype, shape, names)
-        for group in (TABLE, LADDER)
-        for names in (quick, compiling)
-        for dtype in args.dtype
-        for shape in shapes
-        if shape in group and names
-    ]
+    table = [(dtype, shape, names) for names in (quick, compiling) for dtype in args.dtype for shape in shapes if shape in TABLE]
+    return table + [(dtype, shape, args.impl) for dtype in args.dtype for shape in shapes if shape in LADDER]
 
 
 class Measured:
-    """What was measured, by shape: rungs of the ladder are shapes of the table, too."""
+    """What was measured, by shape: rungs of the ladder are shapes of the table, too. Who runs out of memory on a rung is not
+    asked for the next, nor who needs so long that four times as much would leave others no time."""
+
+    MOST_MS = 50
 
     def __init__(self) -> None:
         self.results: dict[tuple, dict] = {}
@@ -198,7 +195,8 @@ class Measured:
             self.results[key] = attempted(name, partial(measure, name, inputs, truth))
             torch.cuda.empty_cache()
         found = self.results[key]
-        if shape in LADDER and "OutOfMemory" in found.get("failed", ""):
+        slow = name != "rowmax" and found.get("median_ms", 0) > self.MOST_MS
+        if shape in LADDER and ("OutOfMemory" in found.get("failed", "") or slow):
             self.too_large.add(name)
         return found
 
