@@ -62,9 +62,19 @@ std::vector<DType> dtypes_of(const Target& target) {
     return taken;
 }
 
+bool can_be_hidden(DType dtype) {
+    return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
+bool takes_hidden_states(const Target& target) {
+    return target.row->write_tokens != nullptr;
+}
+
 test::Shape typed(const Target& target, DType dtype, test::Shape shape) {
     shape.dtype = dtype;
     shape.residual = dtype == DType::u8 && target.row->name.ends_with(".residual");
+    constexpr std::int64_t hidden_dim = 24;
+    if (takes_hidden_states(target) && can_be_hidden(dtype) && shape.hidden == 0) shape.hidden = hidden_dim;
     return shape;
 }
 

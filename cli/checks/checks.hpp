@@ -47,6 +47,10 @@ const std::vector<Check>& all_checks();
 bool takes(const Target& target, const test::Shape& shape, bool backward);
 /// The token types a kernel takes.
 std::vector<DType> dtypes_of(const Target& target);
+/// Whether hidden states may have the type.
+bool can_be_hidden(DType dtype);
+/// Whether documents must be hidden states, whose tokens the kernel rounds to their type.
+bool takes_hidden_states(const Target& target);
 /// A shape whose documents have this type, as the kernel takes it: uint8 are residual codes or sign bits.
 test::Shape typed(const Target& target, DType dtype, test::Shape shape);
 /// `dim`, or one that a kernel takes which takes only more dimensions than most cases have.

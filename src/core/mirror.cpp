@@ -73,6 +73,16 @@ Residual copy_residual(const Segments& side, const Residual& host, const CopyByt
     return residual;
 }
 
+Projection copy_projection(const Params& params, const Projection& host, const CopyBytes& copy) {
+    const auto size = static_cast<std::int64_t>(size_of(params.dtype));
+    Projection projection = host;
+    Reach rows{0, host.hidden * size};
+    rows.step(params.dim, host.weight_stride);
+    if (params.dim > 0 && host.hidden > 0) projection.weight = copy_extent(host.weight, rows, copy);
+    if (host.bias != nullptr) projection.bias = copy_extent(host.bias, {0, params.dim * size}, copy);
+    return projection;
+}
+
 Scales copy_scales(const Segments& side, const Scales& host, const CopyBytes& copy) {
     Scales scales = host;
     scales.data = nullptr;
@@ -125,6 +135,7 @@ const Compressed* mirror_compressed(const Params& host, Compressed& place, const
     place.q = copy_scales(host.q, place.q, copy);
     place.d = copy_scales(host.d, place.d, copy);
     if (place.coding == Coding::residual) place.residual = copy_residual(host.d, place.residual, copy);
+    if (projection_of(host) != nullptr) place.projection = copy_projection(host, place.projection, copy);
     return &place;
 }
 
@@ -145,7 +156,9 @@ std::int64_t query_row_bytes(const Params& params) {
 std::int64_t document_row_bytes(const Params& params) {
     if (has_coding(params, Coding::bits)) return packed_bytes(params, 1);
     if (has_coding(params, Coding::residual)) return packed_bytes(params, params.compressed->residual.nbits);
-    return params.dim * static_cast<std::int64_t>(size_of(params.dtype));
+    const Projection* projection = projection_of(params);
+    const std::int64_t elements = projection == nullptr ? params.dim : projection->hidden;
+    return elements * static_cast<std::int64_t>(size_of(params.dtype));
 }
 
 }  // namespace rowmax::core

@@ -61,6 +61,24 @@ TEST(ChecksOnADevice, PassEveryCheckThatAppliesThere) {
     EXPECT_EQ(test::fake_use().device, 0U);
 }
 
+// As the rows that take nothing else, on a device.
+TEST(ChecksOnADevice, OfHiddenStates) {
+    core::Kernel row = *available().front();
+    row.backward = nullptr;
+    row.write_tokens = [](const core::Params&, void*) {};
+    const Target target{&row, &test::fake_backend(), 0};
+    const std::vector<DType> dtypes = dtypes_of(target);
+    ASSERT_FALSE(dtypes.empty());
+    for (const DType dtype : dtypes) {
+        EXPECT_TRUE(can_be_hidden(dtype)) << name_of(dtype);
+        for (const Check& check : {all_checks()[0], all_checks()[1]}) {
+            const Report report = check.run(target, dtype, no_pause);
+            EXPECT_TRUE(report.passed()) << (report.failures.empty() ? "" : report.failures.front());
+            EXPECT_GT(report.cases, 30) << check.name;
+        }
+    }
+}
+
 /// A kernel of the table with a fault of its own, on the CPU and on a device.
 class BrokenKernel : public ::testing::TestWithParam<bool> {
   protected:

@@ -40,6 +40,7 @@ struct Form {
     DType dtype;
     bool residual;
     bool scale_per_item;
+    std::int64_t hidden = 0;
 };
 
 void expect_same_scores(const Shape& shape) {
@@ -59,15 +60,14 @@ void expect_same_scores(const Shape& shape) {
     EXPECT_TRUE(copies.hold(compressed.residual.codes));
     EXPECT_TRUE(copies.hold(compressed.residual.centroids));
     EXPECT_TRUE(copies.hold(compressed.residual.weight_data));
+    EXPECT_TRUE(copies.hold(compressed.projection.weight));
+    EXPECT_TRUE(copies.hold(compressed.projection.bias));
     EXPECT_EQ(core::reference::score(params).scores, truth.scores);
 }
 
 TEST(Mirror, CopiesOfCompressedTokensNeedNothingOfTheHost) {
-    const Form forms[] = {{DType::i8, false, false},
-                          {DType::i8, false, true},
-                          {DType::f8e4m3, false, false},
-                          {DType::u8, false, false},
-                          {DType::u8, true, false}};
+    const Form forms[] = {{DType::i8, false, false}, {DType::i8, false, true}, {DType::f8e4m3, false, false},
+                          {DType::u8, false, false}, {DType::u8, true, false}, {DType::f32, false, false, 24}};
     for (const Form& form : forms) {
         for (const Layout layout : all_layouts) {
             for (const std::int64_t ld : {7, 0}) {
@@ -80,7 +80,8 @@ TEST(Mirror, CopiesOfCompressedTokensNeedNothingOfTheHost) {
                                     .dim = 16,
                                     .masked = true,
                                     .scale_per_item = form.scale_per_item,
-                                    .residual = form.residual});
+                                    .residual = form.residual,
+                                    .hidden = form.hidden});
             }
         }
     }

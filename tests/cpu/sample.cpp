@@ -30,10 +30,12 @@ std::string_view name_of_layout(Layout layout) {
 }
 
 std::ostream& operator<<(std::ostream& out, const Shape& s) {
-    return out << name_of_layout(s.layout) << " " << name_of(s.dtype) << " queries " << s.queries << " documents "
-               << s.documents << " lq " << s.lq << " ld " << s.ld << " dim " << s.dim << (s.masked ? " masked" : "")
-               << (s.normalize ? " normalize" : "") << (s.scale_per_item ? " scale per item" : "")
-               << (s.residual ? " residual" : "") << " seed " << s.seed;
+    out << name_of_layout(s.layout) << " " << name_of(s.dtype) << " queries " << s.queries << " documents "
+        << s.documents << " lq " << s.lq << " ld " << s.ld << " dim " << s.dim << (s.masked ? " masked" : "")
+        << (s.normalize ? " normalize" : "") << (s.scale_per_item ? " scale per item" : "")
+        << (s.residual ? " residual" : "");
+    if (s.hidden > 0) out << " hidden " << s.hidden;
+    return out << " seed " << s.seed;
 }
 
 std::string text_of(const Shape& shape) {
@@ -70,7 +72,7 @@ Values any_codes() {
 }
 
 Sample::Sample(const Shape& shape, const Values& values) : shape_(shape), random_(shape.seed) {
-    request.options.normalize = shape.normalize && !shape.residual;
+    request.options.normalize = shape.normalize && !shape.residual && shape.hidden == 0;
     switch (shape.layout) {
         case Layout::packed:
         case Layout::packed_list: packed(values); break;
@@ -79,6 +81,7 @@ Sample::Sample(const Shape& shape, const Values& values) : shape_(shape), random
     }
     if (shape.layout == Layout::list || shape.layout == Layout::packed_list) pair_list();
     if (shape.residual) residual_tables(values);
+    if (shape.hidden > 0) projection(values);
     if (shape.dtype == DType::u8 && !shape.residual) request.q.sign_bits = request.d.sign_bits = shape.dim;
     if (shape.dtype != DType::i8 && shape.dtype != DType::f8e4m3) return;
     scale(request.q);
@@ -97,6 +100,7 @@ TensorView Sample::query_tokens(std::vector<std::int64_t> shape, const Values& v
 
 TensorView Sample::document_tokens(std::vector<std::int64_t> shape, const Values& values) {
     if (shape_.residual) return bytes(std::move(shape), nbits);
+    if (shape_.hidden > 0) shape.back() = shape_.hidden;
     return query_tokens(std::move(shape), values);
 }
 
@@ -133,6 +137,13 @@ void Sample::residual_tables(const Values& values) {
     tables_.bit_order = shape_.seed % 2 == 0 ? BitOrder::colbert : BitOrder::little;
     tables_.normalize = shape_.normalize;
     request.d.residual = &tables_;
+}
+
+void Sample::projection(const Values& values) {
+    projection_.weight = tokens(shape_.dtype, {shape_.dim, shape_.hidden}, values);
+    if (shape_.seed % 4 != 0) projection_.bias = tokens(shape_.dtype, {shape_.dim}, values);
+    projection_.normalize = shape_.normalize;
+    request.d.projection = &projection_;
 }
 
 TensorView Sample::tokens(DType dtype, std::vector<std::int64_t> shape, const Values& values) {

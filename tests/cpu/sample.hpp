@@ -16,6 +16,7 @@
 #include "core/registry.hpp"
 #include "rowmax/compressed.hpp"
 #include "rowmax/maxsim.hpp"
+#include "rowmax/projection.hpp"
 #include "support/array.hpp"
 
 namespace rowmax::test {
@@ -37,10 +38,11 @@ struct Shape {
     std::int64_t ld = 1;
     std::int64_t dim = 1;
     bool masked = false;     ///< both sides, with holes (dense layouts); hidden tokens hold NaN
-    bool normalize = false;  ///< of residual codes: the documents alone
+    bool normalize = false;  ///< of residual codes and hidden states: the documents alone
     unsigned seed = 1;
     bool scale_per_item = false;  ///< int8, float8: one scale an item rather than one a token
     bool residual = false;        ///< uint8: residual codes, with float32 queries, rather than sign bits
+    std::int64_t hidden = 0;  ///< documents are hidden states of so many dimensions; every fourth seed without a bias
 };
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
 std::string text_of(const Shape& shape);
@@ -74,6 +76,7 @@ class Sample {
     TensorView tokens(DType dtype, std::vector<std::int64_t> shape, const Values& values);
     TensorView bytes(std::vector<std::int64_t> shape, int bits);
     void residual_tables(const Values& values);
+    void projection(const Values& values);
     TensorView mask(Array& tokens, std::vector<std::int64_t> shape);
     void scale(TokenSet& side);
     TensorView offsets(std::int64_t items, std::int64_t longest, std::int64_t& total);
@@ -86,6 +89,7 @@ class Sample {
     std::mt19937 random_;
     std::deque<Array> arrays_;
     ResidualTables tables_;
+    Projection projection_;
 };
 
 struct Results {
