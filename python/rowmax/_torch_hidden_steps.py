@@ -33,10 +33,11 @@ class Steps:
         place = index.new_empty(queries, documents, query_length)
         rows = torch.empty(documents * places, dtype=torch.int64, device=index.device)
         at = index.data_ptr() + 4 * first * query_length
-        packed = (0, False) if starts is None else (starts[first:].data_ptr(), starts.dtype is torch.int64)
+        begins = 0 if starts is None else starts[first:].data_ptr()
+        wide = starts is not None and starts.dtype is torch.int64
         _native.hidden_winners(
-            at, queries, index.stride(0), documents, query_length, first * length, length, *packed, places,
-            place.data_ptr(), rows.data_ptr(), *self._place,
+            at, queries, index.stride(0), documents, query_length, first * length, length, begins, wide,
+            places, place.data_ptr(), rows.data_ptr(), *self._place,
         )  # fmt: skip
         return place, rows
 
