@@ -23,6 +23,7 @@ from rowmax._torch import TORCH, gradients
 from rowmax._torch_hidden_steps import Steps
 
 _BLOCK_BYTES = 128 << 20
+_PRODUCT_BLOCK_BYTES = 256 << 20  # where torch projects: a block is four launches
 _BACKWARD_BLOCK_BYTES = 256 << 20
 _KERNEL_DIMS = 128
 _ONE_PASS_ROWS = 256  # at most so many query tokens
@@ -54,7 +55,7 @@ def _score_blocks(Q: Tensor, H: Tensor, pairing: str, extras: Extras, want_index
         return _pair(TORCH.evaluate(Q, layer.tokens(H), pairing, rest, want_index), want_index)
     parts = []
     size = layer.token_bytes(H.dtype) * (H.shape[1:-1].numel())
-    for block in _blocks(H.shape[0], size, _BLOCK_BYTES):
+    for block in _blocks(H.shape[0], size, _BLOCK_BYTES if layer.by_kernel else _PRODUCT_BLOCK_BYTES):
         of_block = rest | {name: _rows_of(rest[name], block, H.ndim - 1) for name in ("d_mask",) if name in rest}
         queries = Q
         if pairing == "grouped":
@@ -103,7 +104,7 @@ class _Layer:
         self.bias: Tensor | None = None if bias is None else bias.detach()
         self.normalize = bool(extras.get("normalize_hidden", False))
         self.dim, self.hidden = self.weight.shape
-        self._by_kernel = (
+        self.by_kernel = (
             self.weight.dtype in (torch.float16, torch.bfloat16)
             and self.dim <= _KERNEL_DIMS
             and torch.cuda.get_device_capability(self.weight.device) == (9, 0)
@@ -111,14 +112,14 @@ class _Layer:
 
     def token_bytes(self, dtype: torch.dtype) -> int:
         """Of memory that projecting a token takes."""
-        if self._by_kernel:
+        if self.by_kernel:
             return 2 * (self.dim + (0 if self.hidden % 8 == 0 else self.hidden))
         return 8 * (self.hidden + self.dim) + 4 * self.dim if dtype is torch.float32 else 6 * self.dim
 
     def tokens(self, H: Tensor) -> Tensor:
         """[..., d] of [..., hidden], in the same type."""
         lead = H.shape[:-1]
-        if not self._by_kernel:
+        if not self.by_kernel:
             tokens = Steps(H).rounded_tokens(self.project(H.flatten(0, -2)), self.bias, H.dtype, self.normalize)
             return tokens.view(*lead, self.dim)
         H, weight = _by_16_bytes(_as_items(H)), _by_16_bytes(self.weight)

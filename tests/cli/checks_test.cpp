@@ -61,7 +61,7 @@ TEST(ChecksOnADevice, PassEveryCheckThatAppliesThere) {
     EXPECT_EQ(test::fake_use().device, 0U);
 }
 
-// As the rows that take nothing else, on a device.
+// As the rows of hidden states, which take nothing else, on a device.
 TEST(ChecksOnADevice, OfHiddenStates) {
     core::Kernel row = *available().front();
     row.backward = nullptr;

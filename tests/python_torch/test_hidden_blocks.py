@@ -41,6 +41,7 @@ def steps_by_definition(monkeypatch):
 def block_bytes(request, monkeypatch):
     if request.param is not None:
         monkeypatch.setattr(blocks, "_BLOCK_BYTES", request.param)
+        monkeypatch.setattr(blocks, "_PRODUCT_BLOCK_BYTES", request.param)
         monkeypatch.setattr(blocks, "_BACKWARD_BLOCK_BYTES", request.param)
 
 
