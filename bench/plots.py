@@ -92,15 +92,16 @@ def draw(source: Path, folder: Path) -> None:
 
 
 def draw_drift(source: Path, folder: Path) -> None:
-    """Losses of a training run, and how far each run's are from torch's."""
+    """Losses of training runs, and how far each run's are from those of torch's float64 run."""
     first, *lines = results.read(source)
     figure, (above, below) = plt.subplots(2, 1, figsize=(8, 6), sharex=True)
-    for line, colour in zip(lines, ("#c1272d", "#e08214", "#2166ac"), strict=True):
-        above.plot(line["losses"], color=colour, linewidth=0.8, label=line["impl"])
+    for line, colour in zip(lines, ("#c1272d", "#2166ac", "#e08214", "#7b3294", "#4d4d4d"), strict=True):
+        name = f"{line['impl']}, {line['dtype']}"
+        above.plot(line["losses"], color=colour, linewidth=0.8, label=name)
         if any(line["drift"]):
-            below.plot(line["drift"], color=colour, linewidth=0.8, label=line["impl"])
+            below.plot(line["drift"], color=colour, linewidth=0.8, label=name)
     above.set(ylabel="loss", title=f"Training from one seed, {first['device']}, {first['date']}")
-    below.set(yscale="log", xlabel="step", ylabel="|loss - torch's| / torch's")
+    below.set(yscale="log", xlabel="step", ylabel="|loss - that of torch, float64| / it")
     for axes in (above, below):
         axes.grid(True, linewidth=0.3)
         place_legend(axes)
