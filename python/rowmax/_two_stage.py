@@ -33,7 +33,8 @@ def topk_two_stage(
 
     Returns `(scores [Nq, k], index [Nq, k] int64, exact)`, as `topk` would but for what the scan missed. `exact` is True
     where the result is proved to be that of `topk`: all documents were candidates, or no other document's coarse score is
-    near enough to reach the k-th (int8; other forms have no bound).
+    near enough to reach the k-th (int8; other forms have no bound). For tensors on a GPU it may be a tensor of one bool there:
+    nothing waits for the device before it is looked at.
 
     D is a pair `(D, coarse)`: documents as in `topk` (`[Nd, Ld, d]`, or packed with `cu_seqlens_d`), and coarse one of
     `quantize_int8(D)` or `quantize_fp8(D)` (a pair), or `sign_bits(D)` in the little order; or a `Corpus` packed with one
@@ -61,6 +62,9 @@ def topk_two_stage(
         raise ValueError(f"Q must be [Nq, Lq, d] or [Lq, d], got shape {list(Q.shape)}")
     documents = given(d_mask=d_mask, cu_seqlens_d=cu_seqlens_d)
     scanner = _Scanner(framework, Q, coarse, queries, extras)
+    if framework.streams(Q) and not isinstance(D, Corpus):
+        extras |= given(kernel=kernel)
+        return _on_device(scanner, Q, tokens, coarse, k, candidates, queries, documents, extras, out)
     if isinstance(D, Corpus):
         scans = _corpus_scans(scanner, coarse, cu_seqlens_d, 1 if Q.ndim == 2 else Q.shape[0])
     else:
@@ -78,6 +82,31 @@ def topk_two_stage(
     proved = bool(chosen.shape[1] == count or _beats(np.take_along_axis(numbers, order, 1), rest))
     lead = (slice(None),) if Q.ndim == 3 else (0,)
     return *framework.delivered((best[lead], framework.made(index, Q)[lead]), out), proved
+
+
+def _on_device(
+    scanner: _Scanner, Q: Any, tokens: Any, coarse: Any, k: int, candidates: int | None, queries: Extras, documents: Extras,
+    extras: Extras, out: Any,
+) -> Any:  # fmt: skip
+    """Of torch tensors on a GPU, where all stays."""
+    import torch
+
+    from rowmax import _torch_two_stage as on_device
+
+    framework = framework_of(Q, "Q")
+    found = scanner.scores(coarse, documents)
+    found = found[None] if Q.ndim == 2 else found
+    width = _width(k, candidates, found.shape[1], isinstance(coarse, tuple))
+    keys = scanner.most(found, Q, coarse, documents)
+    chosen, rest = on_device.chosen(found if keys is None else keys, width)
+    rows = torch.arange(len(chosen), device=Q.device).repeat_interleave(width)
+    pairs = queries | documents | {"pair_q": rows, "pair_d": chosen.flatten()}
+    exact = framework.score(Q, tokens, "list", extras | pairs).reshape(chosen.shape)
+    order = on_device.largest(exact, min(k, width))
+    best, index = exact.gather(1, order), chosen.gather(1, order)
+    proved = rest is None or (keys is not None and on_device.proved(best, rest))
+    lead = (slice(None),) if Q.ndim == 3 else (0,)
+    return *framework.delivered((best[lead], index[lead]), out), proved
 
 
 def _forms(D: Any, is_packed: bool) -> tuple[Any, Any]:
@@ -129,11 +158,13 @@ class _Scanner:
         self._kind = dtype_name(coarse[0].dtype) if isinstance(coarse, tuple) else "bits"
         query = framework.detached(Q)
         self._error: tuple[NDArray[Any], NDArray[Any]] | None = None
+        self._bounded = False
         if self._kind == "bits":
             self._query: Any = _short(framework, query, extras)
         elif self._kind == "int8":
             self._query = quantize_int8(query, dtype=extras.get("dtype"))
-            if not framework.casts(Q):
+            self._bounded = not framework.casts(Q)
+            if self._bounded and not framework.streams(Q):
                 self._error = self._bounds(_numbers(framework, query, extras))
         else:
             self._query = quantize_fp8(query, dtype=extras.get("dtype"))
@@ -145,15 +176,24 @@ class _Scanner:
             mask = _plain(self._framework, self._queries["q_mask"]) if "q_mask" in self._queries else None
             return _int8_error(numbers, difference, mask)
 
-    def scan(self, coarse: Any, documents: Extras) -> _Scan:
-        """Coarse scores as numpy, and what bounds the exact ones."""
+    def scores(self, coarse: Any, documents: Extras) -> Any:
+        """Of the coarse form."""
         common = self._common | self._queries | documents
         if self._kind == "bits":
-            scores = maxsim_bits(self._query, coarse, **common)
-        else:
-            score = maxsim_int8 if self._kind == "int8" else maxsim_fp8
-            scores = score(*self._query, *coarse, **common)
-        found = np.atleast_2d(self._framework.numbers(scores).astype(np.float64))
+            return maxsim_bits(self._query, coarse, **common)
+        return (maxsim_int8 if self._kind == "int8" else maxsim_fp8)(*self._query, *coarse, **common)
+
+    def most(self, found: Any, Q: Any, coarse: Any, documents: Extras) -> Any:
+        """On a GPU: what no exact score is above; None where nothing bounds them."""
+        if not self._bounded:
+            return None
+        from rowmax import _torch_two_stage
+
+        return _torch_two_stage.most(found, Q, self._query, coarse[1], self._queries, documents)
+
+    def scan(self, coarse: Any, documents: Extras) -> _Scan:
+        """Coarse scores as numpy, and what bounds the exact ones."""
+        found = np.atleast_2d(self._framework.numbers(self.scores(coarse, documents)).astype(np.float64))
         if self._error is None:
             return _Scan(found, np.full(found.shape, np.inf))
         error, size = self._error

@@ -148,3 +148,21 @@ def test_two_stages_find_what_one_finds(coarse):
     assert torch.equal(few_index, want_index) and torch.equal(few, want)
     host = rowmax.topk_two_stage(q.cpu(), (d.cpu(), tuple(a.cpu() for a in form)), 5, candidates=60)
     assert np.array_equal(host[1].numpy(), few_index.cpu().numpy())
+
+
+@pytest.mark.parametrize("coarse", ["int8", "fp8"])
+def test_two_stages_in_a_graph(coarse):
+    """Nothing is waited for: neither candidates nor the proof leave the device."""
+    q, d = tokens(2, 20, 64).cuda(), tokens(200, 30, 64, seed=1).cuda()
+    form = KINDS[coarse][0](d)
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        rowmax.topk_two_stage(q, (d, form), 5, candidates=60)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        scores, index, proved = rowmax.topk_two_stage(q, (d, form), 5, candidates=60)
+    q.copy_(tokens(2, 20, 64, seed=2))
+    graph.replay()
+    want = rowmax.topk_two_stage(q, (d, form), 5, candidates=60)
+    assert torch.equal(scores, want[0]) and torch.equal(index, want[1]) and bool(proved) == bool(want[2])

@@ -1,0 +1,110 @@
+"""topk_two_stage as it goes on a GPU, on the CPU: what it chooses and proves is what numpy does."""
+
+import numpy as np
+import pytest
+import torch
+
+import rowmax
+from rowmax._torch import TORCH
+
+RNG = np.random.default_rng(5)
+FORMS = {
+    "int8": lambda x: rowmax.quantize_int8(x),
+    "int8 document": lambda x: rowmax.quantize_int8(x, "document"),
+    "fp8": lambda x: rowmax.quantize_fp8(x),
+    "fp8 tensor": lambda x: rowmax.quantize_fp8(x, "tensor"),
+    "bits": lambda x: rowmax.sign_bits(x),
+}
+
+
+@pytest.fixture
+def on_device(monkeypatch):
+    """All tensors are taken for such on a GPU."""
+    monkeypatch.setattr(TORCH, "streams", lambda Q: True)
+
+
+def tensors(value):
+    if isinstance(value, tuple):
+        return tuple(tensors(x) for x in value)
+    if value.dtype.name == "float8_e4m3fn":
+        value = value.view(np.uint8)
+    return torch.from_numpy(np.array(value))
+
+
+def documents(count=80, length=9, dim=24):
+    x = RNG.standard_normal((count, length, dim)).astype(np.float32)
+    return x * RNG.choice([0.1, 1, 4], (count, 1, 1)).astype(np.float32)
+
+
+def compare(q, d, coarse, k, candidates, **sides):
+    want = rowmax.topk_two_stage(q, (d, coarse), k, candidates=candidates, **sides)
+    moved = {name: tensors(value) for name, value in sides.items()}
+    got = rowmax.topk_two_stage(tensors(q), (tensors(d), tensors(coarse)), k, candidates=candidates, **moved)
+    np.testing.assert_array_equal(got[1].numpy(), want[1])
+    np.testing.assert_array_equal(got[0].numpy(), want[0])
+    assert bool(got[2]) == want[2]
+    return want[2]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("queries", [None, 3])
+def test_numpy_says_the_same(on_device, form, queries):
+    d = documents()
+    q = RNG.standard_normal((queries, 5, 24) if queries else (5, 24)).astype(np.float32)
+    proofs = [compare(q, d, FORMS[form](d), k, candidates) for k, candidates in ((1, 40), (4, None), (10, 79), (80, 80), (200, None))]
+    assert proofs[-1] and proofs[-2]
+
+
+def test_masks_and_packed_documents(on_device):
+    d = documents()
+    q = RNG.standard_normal((2, 5, 24)).astype(np.float32)
+    q_mask, d_mask = RNG.random((2, 5)) < 0.7, RNG.random((80, 9)) < 0.6
+    d_mask[3] = False
+    coarse = rowmax.quantize_int8(d)
+    compare(q, d, coarse, 3, 20, q_mask=q_mask, d_mask=d_mask)
+    offsets = np.concatenate([[0], np.sort(RNG.integers(0, 720, 49)), [720]])
+    packed = coarse[0].reshape(-1, 24), coarse[1].reshape(-1)
+    compare(q, d.reshape(-1, 24), packed, 3, 20, cu_seqlens_d=offsets)
+
+
+def test_equal_documents_and_what_is_not_finite(on_device):
+    d = np.repeat(documents(10), 4, 0)
+    q = RNG.standard_normal((1, 5, 24)).astype(np.float32)
+    compare(q, d, rowmax.quantize_int8(d), 6, 6)
+    d[17, 2, 3] = np.nan
+    d[5] = np.inf
+    compare(q, d, rowmax.quantize_int8(d), 6, 9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_exact_never_lies(on_device, seed):
+    rng = np.random.default_rng(seed)
+    d = rng.standard_normal((60, 5, 8)).astype(np.float32) * rng.choice([0.01, 1, 30], (60, 1, 1)).astype(np.float32)
+    q = rng.standard_normal((1, 4, 8)).astype(np.float32)
+    coarse = tensors(rowmax.quantize_int8(d))
+    for k, candidates in ((1, 2), (3, 10), (5, 30)):
+        scores, index, exact = rowmax.topk_two_stage(tensors(q), (tensors(d), coarse), k, candidates=candidates)
+        wanted = rowmax.topk(q, d, k)
+        if exact:
+            np.testing.assert_array_equal(scores.numpy(), wanted[0])
+            np.testing.assert_array_equal(index.numpy(), wanted[1])
+
+
+def test_gradients_reach_the_tokens(on_device):
+    d = documents()
+    q = tensors(RNG.standard_normal((2, 5, 24)).astype(np.float32)).requires_grad_()
+    scores, index, _ = rowmax.topk_two_stage(q, (tensors(d), tensors(rowmax.quantize_int8(d))), 3)
+    scores.sum().backward()
+    want = q.detach().clone().requires_grad_()
+    rowmax.maxsim(want, tensors(d)).gather(1, index).sum().backward()
+    torch.testing.assert_close(q.grad, want.grad)
+
+
+def test_a_given_out(on_device):
+    d = documents()
+    q = tensors(RNG.standard_normal((2, 5, 24)).astype(np.float32))
+    coarse = tensors(rowmax.quantize_int8(d))
+    want = rowmax.topk_two_stage(q, (tensors(d), coarse), 3)
+    out = torch.empty(2, 3), torch.empty(2, 3, dtype=torch.int64)
+    got = rowmax.topk_two_stage(q, (tensors(d), coarse), 3, out=out)
+    assert got[0] is out[0] and torch.equal(out[0], want[0]) and torch.equal(out[1], want[1])
