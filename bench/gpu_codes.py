@@ -7,7 +7,10 @@ import results
 
 Table = Callable[[list[str], list[list[str]]], str]
 
-NAMES = {"rowmax": "rowmax", "fm": "flash-maxsim", "lik": "late-interaction-kernels"}
+NAMES = {
+    "rowmax": "rowmax", "rowmax, two stages": "rowmax, two stages", "fm": "flash-maxsim", "lik": "late-interaction-kernels",
+    "torch": "torch",
+}  # fmt: skip
 
 
 def _name(line: dict) -> str:
@@ -35,7 +38,8 @@ def codes(path: Path, table: Table) -> str:
     first, *lines = results.read(path)
     note = f"""Milliseconds, calls replayed from a graph (share of the floor: each byte read once, or float8's matrix rate, the same
 for int8), and one call from Python, timed by events. Errors are of the sum of |q| |d| of the codes. Rows named quantize
-make the codes. {first['date']}, commit `{first['commit']}`, `{path.name}`."""
+make the codes. Two stages: a scan of codes that are there, and exact scores of 400 documents.
+{first['date']}, commit `{first['commit']}`, `{path.name}`."""
     return "\n\n".join(["### int8 and float8", note, *_tables(lines, _name, table)])
 
 
