@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "cuda/device.hpp"
 #include "cuda/kernel_launch.hpp"
@@ -17,8 +18,6 @@ namespace rowmax::cuda {
 
 namespace {
 
-/// Thread blocks that share a multiprocessor, as the kernels were compiled for.
-constexpr int blocks_each = 2;
 /// Of thread blocks' warps, each of which has a document: how many times as many of them as of multiprocessors must be
 /// at work before documents are left whole.
 constexpr int pieces_each = 6;
@@ -53,6 +52,12 @@ ResidualEntries entries_of(int nbits) {
     }
 }
 
+std::vector<ResidualEntry> all_of(const ResidualEntries& entries) {
+    std::vector<ResidualEntry> all = {entries.few, entries.many, entries.wide, entries.halves, entries.halves_plain};
+    if (entries.signs_plain.function != nullptr) all.push_back(entries.signs_plain);
+    return all;
+}
+
 int query_parts(const core::Residual& residual) {
     return residual.query_dtype == DType::f16 || residual.query_dtype == DType::u8 ? 1 : 2;
 }
@@ -70,34 +75,61 @@ int shared_bytes(const ResidualEntry& entry, const core::Params& params) {
     return entry.control_bytes + static_cast<int>(row * entry.rows);
 }
 
+/// Thread blocks that share a multiprocessor.
+int blocks_of(const ResidualEntry& entry, const core::Params& params) {
+    constexpr int reserved = 1024;  // by the system, of each
+    const int fitting = device_info(params.place.ordinal).shared_bytes / (shared_bytes(entry, params) + reserved);
+    return std::clamp(fitting, 1, entry.blocks_each);
+}
+
 bool fits(const ResidualEntry& entry, const core::Params& params) {
     return shared_bytes(entry, params) <= device_info(params.place.ordinal).shared_bytes;
 }
 
-bool fields_by_lane(const core::Params& params) {
-    const std::int64_t bytes = residual_lane_dims * residual_of(params).nbits / 8;
+Plan plan_for(const ResidualEntry& entry, const core::Params& params) {
+    return make_plan(params, entry.rows, pieces_each * device_info(params.place.ordinal).processors);
+}
+
+/// Whether documents' tokens all start at multiples of so many bytes.
+bool starts_at(const core::Params& params, std::int64_t bytes) {
     const core::Segments& d = params.d;
     const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(d.data));
     return (address | d.row_stride | d.stride_outer | d.stride_inner) % bytes == 0;
 }
 
-/// What the kernel for 128 dimensions takes.
-bool is_plain(const core::Params& params) {
-    return params.dim == 128 && centroid_parts(residual_of(params)) == 1 && params.d.mask.data == nullptr &&
-           fields_by_lane(params);
+bool fields_by_lane(const core::Params& params) {
+    return starts_at(params, residual_lane_dims * residual_of(params).nbits / 8);
+}
+
+/// What the kernels for halves take.
+bool takes_halves(const core::Params& params) {
+    const core::Residual residual = residual_of(params);
+    const bool halves =
+        centroid_parts(residual) == 1 && (residual.weight_data == nullptr || residual.weight_dtype == DType::f16);
+    return params.dim == 128 && halves && params.d.mask.data == nullptr && starts_at(params, 16);
+}
+
+/// Of the kernels for halves, which hold as many query rows.
+const ResidualEntry& half_entry(const ResidualEntries& entries, const core::Params& params,
+                                const core::Outputs& outputs) {
+    const core::Residual residual = residual_of(params);
+    const bool plain =
+        query_parts(residual) == 1 && outputs.index == nullptr && plan_for(entries.halves, params).parts == 1;
+    if (!plain) return entries.halves;
+    const bool signs = residual.centroids == nullptr && entries.signs_plain.function != nullptr;
+    return signs ? entries.signs_plain : entries.halves_plain;
 }
 
 /// The bits of a score do not depend on it.
-ResidualEntry entry_for(const core::Params& params) {
+ResidualEntry entry_for(const core::Params& params, const core::Outputs& outputs) {
     const ResidualEntries entries = entries_of(residual_of(params).nbits);
-    if (is_plain(params) && padded_rows(params) > entries.few.rows) return entries.of_128;
+    if (takes_halves(params) && padded_rows(params) > entries.few.rows) {
+        const ResidualEntry& entry = half_entry(entries, params, outputs);
+        if (fits(entry, params)) return entry;
+    }
     const bool one_chain = params.dim <= chunks_of_residual_chain * residual_chunk;
     const ResidualEntry& more = one_chain ? entries.many : entries.wide;
     return padded_rows(params) <= entries.few.rows || !fits(more, params) ? entries.few : more;
-}
-
-Plan plan_for(const ResidualEntry& entry, const core::Params& params) {
-    return make_plan(params, entry.rows, pieces_each * device_info(params.place.ordinal).processors);
 }
 
 std::size_t table_bytes(const core::Params& params) {
@@ -156,9 +188,9 @@ std::string refuse_bits(const core::Params& params) {
     return refuse_coding(params, core::Coding::bits);
 }
 
-std::size_t residual_workspace(const core::Params& given, const core::Outputs&) {
+std::size_t residual_workspace(const core::Params& given, const core::Outputs& outputs) {
     const core::Params params = multiplied(given);
-    return table_bytes(params) + shared_pairs_bytes(params, plan_for(entry_for(params), params));
+    return table_bytes(params) + shared_pairs_bytes(params, plan_for(entry_for(params, outputs), params));
 }
 
 void score_residual(const core::Params& given, const core::Outputs& outputs) {
@@ -166,7 +198,7 @@ void score_residual(const core::Params& given, const core::Outputs& outputs) {
     wake_device(given.place.ordinal);
     const core::Params params = multiplied(given);
     const Scratch scratch(params.place.workspace, residual_workspace(given, outputs), params.place.stream);
-    const ResidualEntry entry = entry_for(params);
+    const ResidualEntry entry = entry_for(params, outputs);
     ResidualArguments arguments = arguments_of(params, scratch.data());
     const std::int64_t table_blocks = (arguments.table.count + residual_table_warps - 1) / residual_table_warps;
     launch(residual_table_kernel, {table_blocks, 32 * residual_table_warps}, params.place, &arguments);
@@ -176,7 +208,7 @@ void score_residual(const core::Params& given, const core::Outputs& outputs) {
     call.outputs = outputs;
     call.plan = plan_for(entry, params);
     place_shared_pairs(params, call.plan, scratch.data() + table_bytes(params));
-    const std::int64_t most = std::int64_t{device_info(params.place.ordinal).processors} * blocks_each;
+    const std::int64_t most = std::int64_t{device_info(params.place.ordinal).processors} * blocks_of(entry, params);
     const std::int64_t grid = std::min(most, call.plan.units());
     share_out(call.plan, grid);
     launch(entry.function, {grid, 32 * residual_warps, shared_bytes(entry, params)}, params.place, &arguments);
@@ -219,7 +251,7 @@ void backward_residual(const core::Params& params, const core::Gradients& gradie
 void load_residual_kernels(int most_shared_bytes) {
     for (const int nbits : {1, 2, 4, 8}) {
         const ResidualEntries entries = entries_of(nbits);
-        for (const ResidualEntry& entry : {entries.few, entries.many, entries.wide, entries.of_128}) {
+        for (const ResidualEntry& entry : all_of(entries)) {
             check(cudaFuncSetAttribute(entry.function, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared_bytes),
                   "loading kernels");
         }

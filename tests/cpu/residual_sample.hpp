@@ -14,11 +14,11 @@ namespace rowmax::test {
 class Residuals {
   public:
     Residuals(const Shape& shape, int nbits, BitOrder order, bool normalize, const Values& values,
-              std::int64_t centroids = 9, DType centroid_dtype = DType::f32)
+              std::int64_t centroids = 9, DType table = DType::f32)
         : sample_(shape, values),
           random_(shape.seed),
-          centroids_(Array::generated(centroid_dtype, {centroids, shape.dim}, [&] { return values(random_); })),
-          weights_(Array::generated(DType::f32, {std::int64_t{1} << nbits}, [&] { return values(random_); })),
+          centroids_(Array::generated(table, {centroids, shape.dim}, [&] { return values(random_); })),
+          weights_(Array::generated(table, {std::int64_t{1} << nbits}, [&] { return values(random_); })),
           tables_{centroids_.view(), weights_.view(), nbits, order, normalize},
           request(sample_.request) {
         TokenSet& d = request.d;

@@ -16,6 +16,7 @@ void expect_truth(const core::Kernel& row, const core::Problem& problem, double 
     SCOPED_TRACE(row.name);
     const core::reference::Scores truth = core::reference::score(problem.params);
     const Results got = run(row, problem);
+    EXPECT_TRUE(same_bits(run(row, problem, Want::scores).scores, got.scores));
     if (bound == 0) {
         EXPECT_EQ(got.index.values(), (std::vector<double>(truth.index.begin(), truth.index.end())));
         EXPECT_EQ(got.similarity.values(), truth.similarity);

@@ -4,8 +4,7 @@ namespace rowmax::cuda {
 
 template <>
 ResidualEntries residual_entries<1>() {
-    return {residual_entry<1, 1, 0, true>(), residual_entry<1, 4, 0, false>(), residual_entry<1, 2, 0, true>(),
-            residual_entry<1, 4, 128, false>()};
+    return make_residual_entries<1>();
 }
 
 }  // namespace rowmax::cuda

@@ -4,8 +4,7 @@ namespace rowmax::cuda {
 
 template <>
 ResidualEntries residual_entries<2>() {
-    return {residual_entry<2, 1, 0, true>(), residual_entry<2, 4, 0, false>(), residual_entry<2, 2, 0, true>(),
-            residual_entry<2, 4, 128, false>()};
+    return make_residual_entries<2>();
 }
 
 }  // namespace rowmax::cuda

@@ -4,8 +4,7 @@ namespace rowmax::cuda {
 
 template <>
 ResidualEntries residual_entries<4>() {
-    return {residual_entry<4, 1, 0, true>(), residual_entry<4, 4, 0, false>(), residual_entry<4, 2, 0, true>(),
-            residual_entry<4, 4, 128, false>()};
+    return make_residual_entries<4>();
 }
 
 }  // namespace rowmax::cuda

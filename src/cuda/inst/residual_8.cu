@@ -4,8 +4,7 @@ namespace rowmax::cuda {
 
 template <>
 ResidualEntries residual_entries<8>() {
-    return {residual_entry<8, 1, 0, true>(), residual_entry<8, 4, 0, false>(), residual_entry<8, 2, 0, true>(),
-            residual_entry<8, 4, 128, false>()};
+    return make_residual_entries<8>();
 }
 
 }  // namespace rowmax::cuda

@@ -19,14 +19,16 @@ struct Fields {
     __device__ __forceinline__ void load(const std::byte* from) {
         if constexpr (Bits == 1) word[0] = __ldg(reinterpret_cast<const std::uint16_t*>(from));
         if constexpr (Bits == 2) word[0] = __ldg(reinterpret_cast<const std::uint32_t*>(from));
-        if constexpr (Bits == 4) {
-            const uint2 both = __ldg(reinterpret_cast<const uint2*>(from));
-            word[0] = both.x, word[1] = both.y;
-        }
-        if constexpr (Bits == 8) {
-            const uint4 all = __ldg(reinterpret_cast<const uint4*>(from));
-            word[0] = all.x, word[1] = all.y, word[2] = all.z, word[3] = all.w;
-        }
+        if constexpr (Bits == 4) set(__ldg(reinterpret_cast<const uint2*>(from)));
+        if constexpr (Bits == 8) set(__ldg(reinterpret_cast<const uint4*>(from)));
+    }
+
+    /// From shared memory.
+    __device__ __forceinline__ void take(const std::byte* from) {
+        if constexpr (Bits == 1) word[0] = *reinterpret_cast<const std::uint16_t*>(from);
+        if constexpr (Bits == 2) word[0] = *reinterpret_cast<const std::uint32_t*>(from);
+        if constexpr (Bits == 4) set(*reinterpret_cast<const uint2*>(from));
+        if constexpr (Bits == 8) set(*reinterpret_cast<const uint4*>(from));
     }
 
     /// `left`: bytes of the row from here on.
@@ -40,6 +42,13 @@ struct Fields {
                 word[i / 4] |= static_cast<std::uint32_t>(__ldg(reinterpret_cast<const std::uint8_t*>(from) + i))
                                << (i % 4 * 8);
         }
+    }
+
+    __device__ __forceinline__ void set(const uint2& two) {
+        word[0] = two.x, word[1] = two.y;
+    }
+    __device__ __forceinline__ void set(const uint4& four) {
+        word[0] = four.x, word[1] = four.y, word[2] = four.z, word[3] = four.w;
     }
 
     /// Clears all but the first numbers, in the order "little".
@@ -76,14 +85,17 @@ class Weights {
         float largest = 0;
         for (int b = lane; b < count; b += 32) largest = fmaxf(largest, fabsf(weight_of(call, b)));
         largest = largest_of_warp(largest);
-        const float scale = scale_for_parts(largest);
+        const bool halves = call.weights == nullptr || call.weight_dtype == DType::f16;
+        const float scale = halves ? 1.0F : scale_for_parts(largest);
         inverse_scale = 1.0F / scale;
         bool any_low = false;
+        bool all_finite = true;
 #pragma unroll 1
         for (int first = 0; first < count; first += 32) {
             const float weight = weight_of(call, (first + lane) % count);
             const HalfParts parts = half_parts(weight * scale);
             own_ = both(parts.high, parts.low);
+            all_finite = all_finite && fabsf(weight) < __builtin_huge_valf();
             any_low = any_low || (own_ >> 16 & 0x7fffU) != 0;
             if (Bits == 8) table[first + lane] = own_;
             if constexpr (counted) {
@@ -95,6 +107,7 @@ class Weights {
             }
         }
         two_parts = ballot(any_low) != 0;
+        finite = ballot(!all_finite) == 0;
         if constexpr (counted) {
 #pragma unroll
             for (int pair = 0; pair < count / 2; ++pair) {
@@ -106,26 +119,26 @@ class Weights {
         }
     }
 
-    /// Steps 2 Half and 2 Half + 1.
-    template <bool Two, int Half>
+    /// Steps 2 Step and 2 Step + 1.
+    template <bool Two, int Step>
     __device__ __forceinline__ void look_up(const Fields<Bits>& fields, WeightRegisters& to) const {
         if constexpr (Bits == 1) {
 #pragma unroll
             for (int f = 0; f < 4; ++f) {
-                pick<Two>((fields.word[0] >> (4 * Half + f) & 0x0101U) * 0x22U + 0x1010U, to, f / 2, f % 2);
+                pick<Two>((fields.word[0] >> (4 * Step + f) & 0x0101U) * 0x22U + 0x1010U, to, f / 2, f % 2);
             }
         } else if constexpr (Bits == 2) {
 #pragma unroll
             for (int f = 0; f < 2; ++f) {
-                const std::uint32_t four = (fields.word[0] >> (4 * Half + 2 * f) & 0x03030303U) * 0x22U + 0x10101010U;
+                const std::uint32_t four = (fields.word[0] >> (4 * Step + 2 * f) & 0x03030303U) * 0x22U + 0x10101010U;
                 pick<Two>(four, to, f, 0);
                 pick<Two>(four >> 16, to, f, 1);
             }
         } else {
 #pragma unroll
             for (int pair = 0; pair < 4; ++pair) {
-                const std::uint32_t a = one(fields, 8 * Half + 2 * pair);
-                const std::uint32_t b = one(fields, 8 * Half + 2 * pair + 1);
+                const std::uint32_t a = one(fields, 8 * Step + 2 * pair);
+                const std::uint32_t b = one(fields, 8 * Step + 2 * pair + 1);
                 to.high[pair / 2][pair % 2] = select_bytes(a, b, 0x5410);
                 if constexpr (Two) to.low[pair / 2][pair % 2] = select_bytes(a, b, 0x7632);
             }
@@ -161,6 +174,7 @@ class Weights {
 
     float inverse_scale = 1;
     bool two_parts = false;  ///< some second part is not zero
+    bool finite = true;      ///< all weights are
 
   private:
     /// Two weights by a selector of bytes: number i is bytes 2 i and 2 i + 1.
@@ -186,11 +200,11 @@ class Weights {
 };
 
 /// Zeros where there is no dimension any more; `valid` of the lane's 16 are left.
-template <int Bits, int Half>
+template <int Bits, int Step>
 __device__ __forceinline__ void cut(WeightRegisters& registers, int valid) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        const int slot = 8 * Half + 2 * i;
+        const int slot = 8 * Step + 2 * i;
         const std::uint32_t mask = (residual_dim(Bits, slot) < valid ? 0xffffU : 0U) |
                                    (residual_dim(Bits, slot + 1) < valid ? 0xffff0000U : 0U);
         registers.high[i / 2][i % 2] &= mask;

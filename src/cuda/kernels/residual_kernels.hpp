@@ -12,13 +12,17 @@ struct ResidualEntry {
     const void* function = nullptr;
     int rows = 0;           ///< of queries, held at once
     int control_bytes = 0;  ///< shared memory besides the query rows
+    int blocks_each = 0;    ///< thread blocks that may share a multiprocessor
 };
 
 struct ResidualEntries {
-    ResidualEntry few;     ///< any number of dimensions
-    ResidualEntry many;    ///< one chain
-    ResidualEntry wide;    ///< any number of dimensions
-    ResidualEntry of_128;  ///< 128 dimensions, float16 centroids, no mask, bytes that a lane loads at once
+    ResidualEntry few;   ///< any number of dimensions
+    ResidualEntry many;  ///< one chain
+    ResidualEntry wide;  ///< any number of dimensions
+    // 128 dimensions, float16 tables, no mask, bytes that can be copied 16 at a time:
+    ResidualEntry halves;
+    ResidualEntry halves_plain;  ///< float16 queries, scores alone
+    ResidualEntry signs_plain;   ///< the same without centroids; of one bit
 };
 
 template <int Bits>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/kernels/residual_reader.cuh"
+#include "cuda/kernels/residual_shape.hpp"
 #include "cuda/prim/mma.cuh"
 
 namespace rowmax::cuda {
@@ -14,9 +15,14 @@ struct ResidualFactors {
     bool certain = true;  ///< else the token's similarities are to be computed directly
 };
 
-/// Dim: as for ResidualReader. Long: more than one chain of dimensions.
-template <int Bits, int Tiles, int Dim, bool Long>
+template <class Shape>
 class ResidualProducts {
+    static constexpr int Bits = Shape::bits;
+    static constexpr int Tiles = Shape::tiles;
+    static constexpr int Dim = Shape::dim;
+    static constexpr bool Long = Shape::is_long;
+    static constexpr bool Half = ringed<Shape>;  ///< no number has a second part, but perhaps those of queries
+
   public:
     using Stage = ResidualStage<Bits>;
 
@@ -52,6 +58,10 @@ class ResidualProducts {
     }
 
     __device__ __forceinline__ void multiply(const Stage& stage, int chunk) {
+        if constexpr (Half) {
+            multiply<false, Shape::centroids>(stage, chunk);
+            return;
+        }
         if constexpr (Bits == 1) {
             if (call_.centroids == nullptr && !weights_.two_parts) {
                 multiply<false, false>(stage, chunk);
@@ -89,7 +99,10 @@ class ResidualProducts {
 
     __device__ __forceinline__ ResidualFactors factors_of(const float2& rest, int r) const {
         ResidualFactors f{rest.y, weights_.inverse_scale, true};
-        if (!call_.normalize) return f;
+        if (!call_.normalize) {
+            if constexpr (Half) f.certain = weights_.finite && rest.x < __builtin_huge_valf();
+            return f;
+        }
         float squares = 0;
         if constexpr (Weights<Bits>::counted) {
             squares = Long ? squares_[r][0] : counted_squares(r, dim());
@@ -123,10 +136,16 @@ class ResidualProducts {
         for (int r = 0; r < 2; ++r) {
             if (!call_.little) fields[r].reverse_bytes();
             if (Dim == 0 && (chunk + 1) * residual_chunk > dim()) fields[r].cut(valid(chunk));
-            if constexpr (Weights<Bits>::counted) counts_[r] += weights_.counts(fields[r]);
+            if constexpr (Weights<Bits>::counted) {
+                if (!Half || call_.normalize) counts_[r] += weights_.counts(fields[r]);
+            }
         }
         multiply_half<Two, Centroids, 0>(stage, fields, chunk);
         multiply_half<Two, Centroids, 1>(stage, fields, chunk);
+    }
+
+    [[nodiscard]] __device__ __forceinline__ bool two_query_parts() const {
+        return Shape::query_parts == 0 ? call_.query_parts == 2 : Shape::query_parts == 2;
     }
 
     [[nodiscard]] __device__ __forceinline__ int dim() const {
@@ -144,15 +163,15 @@ class ResidualProducts {
         std::uint32_t low[2][4];
     };
 
-    template <bool Two, int Half>
+    template <bool Two, int Step>
     __device__ __forceinline__ Operands operands(const Stage& stage, const Fields<Bits> (&fields)[2], int chunk) const {
         Operands x;
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            centroid_registers(stage.centroid[r][Half], r, x.centroid);
+            centroid_registers(stage.centroid[r][Step], r, x.centroid);
             WeightRegisters w;
-            weights_.template look_up<Two, Half>(fields[r], w);
-            if (Dim == 0 && (chunk + 1) * residual_chunk > dim()) cut<Bits, Half>(w, valid(chunk));
+            weights_.template look_up<Two, Step>(fields[r], w);
+            if (Dim == 0 && (chunk + 1) * residual_chunk > dim()) cut<Bits, Step>(w, valid(chunk));
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 x.high[i / 2][r + i % 2 * 2] = w.high[i / 2][i % 2];
@@ -169,12 +188,14 @@ class ResidualProducts {
         to[1][r + 2] = from.w;
     }
 
-    template <bool Two, bool Centroids, int Half>
+    template <bool Two, bool Centroids, int Step>
     __device__ __forceinline__ void multiply_half(const Stage& stage, const Fields<Bits> (&fields)[2], int chunk) {
-        const Operands x = operands<Two, Half>(stage, fields, chunk);
-        add_products<Two, Centroids>(x, query(chunk, Half, 0));
-        if (call_.query_parts == 2) add_products<false, Centroids>(x, query(chunk, Half, 1));
-        if (call_.normalize) add_norms<Two, Half>(x, stage);
+        const Operands x = operands<Two, Step>(stage, fields, chunk);
+        const bool norms = Centroids && call_.normalize;
+        add_products<Two, Centroids>(x, query(chunk, Step, 0), [&](int t) {
+            if (norms) add_norms<Two, Step>(x, stage, t);
+        });
+        if (two_query_parts()) add_products<false, Centroids>(x, query(chunk, Step, 1), [](int) {});
     }
 
     /// A lane's part of the first of the query rows, for two steps.
@@ -183,42 +204,52 @@ class ResidualProducts {
                (chunk * residual_chunk + lane_ % 4 * residual_lane_dims) * 2 + half * 16;
     }
 
-    template <bool Two, bool Centroids>
-    __device__ __forceinline__ void add_products(const Operands& x, const std::byte* queries) {
+    /// A matrix instruction that adds to the sums of the one before it would wait for that: first come others, and
+    /// `between(t)`, which may issue some more for step t.
+    template <bool Two, bool Centroids, class F>
+    __device__ __forceinline__ void add_products(const Operands& x, const std::byte* queries, F between) {
         constexpr auto f16 = TokenType::f16;
+        constexpr int together = Tiles > 1 ? 2 : 1;
 #pragma unroll
-        for (int tile = 0; tile < Tiles; ++tile) {
-            const uint4 q = *reinterpret_cast<const uint4*>(queries + tile * 8 * residual_query_bytes(dim()));
+        for (int tile = 0; tile < Tiles; tile += together) {
+            uint4 q[together];
+#pragma unroll
+            for (int i = 0; i < together; ++i) {
+                q[i] = *reinterpret_cast<const uint4*>(queries + (tile + i) * 8 * residual_query_bytes(dim()));
+            }
 #pragma unroll
             for (int t = 0; t < 2; ++t) {
-                const std::uint32_t first = t == 0 ? q.x : q.z;
-                const std::uint32_t second = t == 0 ? q.y : q.w;
-                if constexpr (Centroids) multiply_add<f16>(&of_centroid_[4 * tile], x.centroid[t], first, second);
-                multiply_add<f16>(&of_weights_[4 * tile], x.high[t], first, second);
-                if constexpr (Two) multiply_add<f16>(&of_weights_[4 * tile], x.low[t], first, second);
+                const auto add = [&](float* sums, const std::uint32_t(&a)[4]) {
+#pragma unroll
+                    for (int i = 0; i < together; ++i) {
+                        multiply_add<f16>(sums + 4 * (tile + i), a, t == 0 ? q[i].x : q[i].z, t == 0 ? q[i].y : q[i].w);
+                    }
+                };
+                if constexpr (Centroids) add(of_centroid_, x.centroid[t]);
+                add(of_weights_, x.high[t]);
+                if constexpr (Two) add(of_weights_, x.low[t]);
+                if (t == 0 && tile < 2 * together) between(tile / together);
             }
         }
+        if constexpr (Tiles <= together) between(1);
     }
 
     /// Tokens x tokens, weights times the first eight's centroids and the second's: what is wanted lies on the
     /// diagonal.
-    template <bool Two, int Half>
-    __device__ __forceinline__ void add_norms(const Operands& x, const Stage& stage) {
+    template <bool Two, int Step>
+    __device__ __forceinline__ void add_norms(const Operands& x, const Stage& stage, int t) {
         constexpr auto f16 = TokenType::f16;
 #pragma unroll
-        for (int t = 0; t < 2; ++t) {
-#pragma unroll
-            for (int r = 0; r < 2; ++r) {
-                const uint4& c = stage.centroid[r][Half];
-                const std::uint32_t first = t == 0 ? c.x : c.z;
-                const std::uint32_t second = t == 0 ? c.y : c.w;
-                multiply_add<f16>(cross_[r], x.high[t], first, second);
-                if constexpr (Two) multiply_add<f16>(cross_[r], x.low[t], first, second);
-                if constexpr (!Weights<Bits>::counted) {
-                    multiply_add<f16>(squares_[r], x.high[t], x.high[t][r], x.high[t][r + 2]);
-                    if constexpr (Two) {
-                        multiply_add<f16>(squares_[r], x.high[t], twice(x.low[t][r]), twice(x.low[t][r + 2]));
-                    }
+        for (int r = 0; r < 2; ++r) {
+            const uint4& c = stage.centroid[r][Step];
+            const std::uint32_t first = t == 0 ? c.x : c.z;
+            const std::uint32_t second = t == 0 ? c.y : c.w;
+            multiply_add<f16>(cross_[r], x.high[t], first, second);
+            if constexpr (Two) multiply_add<f16>(cross_[r], x.low[t], first, second);
+            if constexpr (!Weights<Bits>::counted) {
+                multiply_add<f16>(squares_[r], x.high[t], x.high[t][r], x.high[t][r + 2]);
+                if constexpr (Two) {
+                    multiply_add<f16>(squares_[r], x.high[t], twice(x.low[t][r]), twice(x.low[t][r + 2]));
                 }
             }
         }
@@ -230,7 +261,7 @@ class ResidualProducts {
         return *reinterpret_cast<const std::uint32_t*>(&sum);
     }
 
-    template <int Half>
+    template <int Step>
     __device__ __forceinline__ void add_second(const Operands& x, const Stage& second, const std::byte* queries) {
         constexpr auto f16 = TokenType::f16;
 #pragma unroll
@@ -243,7 +274,7 @@ class ResidualProducts {
             }
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
-                const uint4& c = second.centroid[r][Half];
+                const uint4& c = second.centroid[r][Step];
                 multiply_add<f16>(cross_[r], x.high[t], t == 0 ? c.x : c.z, t == 0 ? c.y : c.w);
             }
         }

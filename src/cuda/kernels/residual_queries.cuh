@@ -14,6 +14,7 @@ struct ResidualQueryRow {
     RowPlace place;
     float inverse_scale = 1;  ///< the row in shared memory times this is the query's
     float inverse_norm = 1;   ///< with normalize
+    bool finite = true;
 };
 
 /// One over the norm of a query row, by a warp. Out of line: hardly anybody asks for it.
@@ -69,17 +70,26 @@ class ResidualQueryLoader {
         for (int i = 0; i < Together; ++i) {
             scale[i] = call_.query_parts == 2 ? scale_for_parts(largest_of_warp(largest[i])) : 1.0F;
         }
+        bool finite[Together];
+#pragma unroll
+        for (bool& all : finite) all = true;
         for (int first = 0; first < residual_row(dim_); first += slice_elements) {
             read(row, data, first, x);
 #pragma unroll
-            for (int i = 0; i < Together; ++i) write(number + i * step, first, x[i], scale[i]);
+            for (int i = 0; i < Together; ++i) {
+                write(number + i * step, first, x[i], scale[i]);
+#pragma unroll
+                for (const float value : x[i]) finite[i] = finite[i] && fabsf(value) < __builtin_huge_valf();
+            }
         }
 #pragma unroll
         for (int i = 0; i < Together; ++i) {
             const float norm =
                 call_.call.params.normalize && row[i].kept ? inverse_norm_of_query(call_, data[i]) : 1.0F;
+            const bool all_finite = ballot(!finite[i]) == 0;
             if (threadIdx.x % 32 == 0) {
-                rows[number + i * step] = {data[i], place_of(call_.call, unit, row[i]), 1.0F / scale[i], norm};
+                rows[number + i * step] = {data[i], place_of(call_.call, unit, row[i]), 1.0F / scale[i], norm,
+                                           all_finite};
             }
         }
     }

@@ -43,9 +43,12 @@ class ResidualReader {
         return place;
     }
 
+    [[nodiscard]] __device__ __forceinline__ const std::byte* row(int number) const {
+        return data_ + std::int64_t{number} * call_.call.params.d.row_stride;
+    }
+
     [[nodiscard]] __device__ __forceinline__ ResidualToken token(int number) const {
-        return {data_ + std::int64_t{number} * call_.call.params.d.row_stride,
-                code_at(call_, first_code_ + std::int64_t{number} * call_.steps.token)};
+        return {row(number), code_at(call_, first_code_ + std::int64_t{number} * call_.steps.token)};
     }
 
     [[nodiscard]] __device__ __forceinline__ Stage fetch(const ResidualPlace& place, int chunk) const {

@@ -6,6 +6,9 @@
 //   weights     packed bytes, loaded a step ahead; float16 looked up in registers
 //   queries     shared memory, the same for all warps
 //
+// (With 128 dimensions and float16 tables, the usual case, centroids and bytes come through shared memory instead, a
+// tile ahead: residual_ring.cuh.)
+//
 // Four lanes share a token, 16 neighbouring dimensions each. Nothing is decoded to memory and nothing rounded: float16
 // products are exact, and what float16 does not hold of a weight, a centroid or a query is a product of its own, left
 // out where it is zero for all. Sums of 128 dimensions are put aside, so that tensor cores, which round down, add few
@@ -21,24 +24,52 @@
 #include "cuda/kernels/residual_kernels.hpp"
 #include "cuda/kernels/residual_products.cuh"
 #include "cuda/kernels/residual_queries.cuh"
+#include "cuda/kernels/residual_ring.cuh"
 #include "cuda/kernels/share.cuh"
 
 namespace rowmax::cuda {
 
-template <int Bits, int Tiles>
+template <class Shape, bool = ringed<Shape>>
+struct ResidualReaders {
+    using Reader = ResidualRingReader<Shape>;
+};
+template <class Shape>
+struct ResidualReaders<Shape, false> {
+    using Reader = ResidualReader<Shape::bits, Shape::dim>;
+};
+
+template <class Shape, bool = ringed<Shape>>
+struct ResidualRings {
+    alignas(128) std::byte of_warp[residual_warps][ResidualRing<Shape>::bytes];
+};
+template <class Shape>
+struct ResidualRings<Shape, false> {};
+
+template <class Shape>
 struct ResidualMemory {
-    static constexpr int rows = 8 * Tiles;
-    std::uint32_t weights[Bits == 8 ? 256 : 1];
+    static constexpr int rows = 8 * Shape::tiles;
+    [[no_unique_address]] ResidualRings<Shape> rings;
+    std::uint32_t weights[Shape::bits == 8 ? 256 : 1];
     ResidualQueryRow row[rows];
-    float octs[residual_warps][Tiles];
-    int next;
+    float octs[residual_warps][Shape::tiles];
+    std::int64_t first;  ///< unit of a block of query rows, and behind its last
+    std::int64_t end;
+    std::int64_t last;                  ///< behind the last unit of all
+    int next;                           ///< units of the block that were taken
     alignas(16) std::byte queries[16];  ///< [parts][rows], as many as there are
 };
 
-template <int Bits, int Tiles, int Dim, bool Long>
+template <class Shape>
 class ResidualKernel {
+    static constexpr int Bits = Shape::bits;
+    static constexpr int Tiles = Shape::tiles;
+    static constexpr int Dim = Shape::dim;
+    static constexpr bool Long = Shape::is_long;
+    using Best = Maximum<Shape::indexed>;
+    using Reader = typename ResidualReaders<Shape>::Reader;
+
   public:
-    using Memory = ResidualMemory<Bits, Tiles>;
+    using Memory = ResidualMemory<Shape>;
 
     __device__ __forceinline__ ResidualKernel(Memory& memory, const ResidualArguments& call)
         : memory_(memory),
@@ -46,30 +77,44 @@ class ResidualKernel {
           params_(call.call.params),
           products_(call, memory.weights, memory.queries),
           chunks_(static_cast<int>(residual_row(params_.dim) / residual_chunk)),
-          indexed_(rows_wanted<true>(call.call)) {}
+          indexed_(rows_wanted<Shape::indexed>(call.call)) {}
 
+    /// Where a thread block is in its share lies in shared memory: registers are needed elsewhere.
     __device__ __forceinline__ void run() {
-        const Plan& plan = call_.call.plan;
-        const Share share = share_of(params_, plan);
-        for (std::int64_t first = share.begin; first < share.end;) {
-            const Unit unit = unit_at(plan, first);
-            const std::int64_t of_block = std::int64_t{plan.width} * plan.parts;
-            std::int64_t end = query_by_item(params_) ? first + 1 : (unit.block + 1) * of_block;
-            if (end > share.end) end = share.end;
-            __syncthreads();
+        if (threadIdx.x < 32) {
+            const Share share = share_of(params_, call_.call.plan);
+            if (threadIdx.x == 0) memory_.first = share.begin, memory_.last = share.end;
+        }
+        __syncthreads();
+        while (memory_.first < memory_.last) {
+            const Unit unit = unit_at(call_.call.plan, memory_.first);
             load_queries(unit);
-            if (threadIdx.x == 0) memory_.next = 0;
+            if (threadIdx.x == 0) memory_.next = 0, memory_.end = end_of_block(unit);
             __syncthreads();
-            for (std::int64_t u = first + take(); u < end; u = first + take()) score(unit_at(plan, u));
-            first = end;
+            odd_queries_ = ballot(lane_ < Memory::rows && !memory_.row[lane_ % Memory::rows].finite) != 0;
+            for (std::int64_t u = take(); u < volatile_end(); u = take()) score(unit_at(call_.call.plan, u));
+            __syncthreads();
+            if (threadIdx.x == 0) memory_.first = memory_.end;
+            __syncthreads();
         }
     }
 
   private:
-    __device__ __forceinline__ int take() {
+    /// Of the units that have the same query rows.
+    [[nodiscard]] __device__ __forceinline__ std::int64_t end_of_block(const Unit& unit) const {
+        const Plan& plan = call_.call.plan;
+        if (query_by_item(params_)) return memory_.first + 1;
+        const std::int64_t end = (unit.block + 1) * (std::int64_t{plan.width} * plan.parts);
+        return end < memory_.last ? end : memory_.last;
+    }
+    [[nodiscard]] __device__ __forceinline__ std::int64_t volatile_end() const {
+        return *static_cast<const volatile std::int64_t*>(&memory_.end);
+    }
+
+    __device__ __forceinline__ std::int64_t take() {
         int mine = 0;
         if (lane_ == 0) mine = atomicAdd(&memory_.next, 1);
-        return from_lane(mine, 0);
+        return *static_cast<const volatile std::int64_t*>(&memory_.first) + from_lane(mine, 0);
     }
 
     __device__ __forceinline__ void load_queries(const Unit& unit) {
@@ -88,41 +133,50 @@ class ResidualKernel {
 #pragma unroll
         for (int i = 0; i < 2 * Tiles; ++i) best_[i] = {};
         seen_ = careful_ = false;
-        if (range.begin < range.end) scan({call_, item, static_cast<int>(range.end)}, static_cast<int>(range.begin));
+        const auto begin = static_cast<int>(range.begin);
+        const auto end = static_cast<int>(range.end);
+        if (begin < end) {
+            if constexpr (ringed<Shape>) {
+                scan_ring({call_, item, end, memory_.rings.of_warp[warp_]}, begin);
+            } else {
+                scan({call_, item, end}, begin);
+            }
+        }
         finish(unit);
     }
 
-    /// Codes come a tile ahead of their tokens, centroids and bytes a chunk or two.
-    __device__ __forceinline__ void scan(const ResidualReader<Bits, Dim>& reader, int begin) {
+    /// A tile is asked for while the one before it is multiplied.
+    __device__ __forceinline__ void scan_ring(Reader reader, int begin) {
+        reader.find(begin);
+        reader.ask(begin, 0);
+        int slot = 0;
+        for (int base = begin; base < reader.end(); base += residual_tile, slot ^= 1) {
+            reader.ask(base + residual_tile, slot ^ 1);
+            wait_copy_groups<1>();
+            __syncwarp();
+            products_.clear();
+            products_.multiply(reader.stage(slot, 0), 0);
+            products_.multiply(reader.stage(slot, 1), 1);
+            const float2 rest[2] = {reader.rest(0), reader.rest(1)};
+            fold(reader, rest, base);
+            __syncwarp();
+        }
+    }
+
+    /// Codes come a tile ahead of their tokens, centroids and bytes a chunk.
+    __device__ __forceinline__ void scan(const Reader& reader, int begin) {
         ResidualPlace place = reader.find(begin);
-        ResidualStage<Bits> first = reader.fetch(place, 0);
-        ResidualStage<Bits> second;
-        if constexpr (Dim != 0) second = reader.fetch(place, 1);
+        ResidualStage<Bits> stage = reader.fetch(place, 0);
         ResidualPlace next = reader.find(begin + residual_tile);
         for (; place.base < reader.end(); place = next, next = reader.find(next.base + residual_tile)) {
             const float2 rest[2] = {__ldg(call_.table.rest + place.code[0]), __ldg(call_.table.rest + place.code[1])};
             products_.clear();
-            if constexpr (Dim != 0) {
-                multiply_two(reader, next, first, second);
-            } else {
-                multiply_all(reader, place, next, first);
-            }
+            multiply_all(reader, place, next, stage);
             fold(reader, rest, place.base);
         }
     }
 
-    /// Both chunks, each replaced by the next tile's.
-    __device__ __forceinline__ void multiply_two(const ResidualReader<Bits, Dim>& reader, const ResidualPlace& next,
-                                                 ResidualStage<Bits>& first, ResidualStage<Bits>& second) {
-        static_assert(Dim == 0 || Dim == 2 * residual_chunk);
-        const bool more = next.base < reader.end();
-        products_.multiply(first, 0);
-        if (more) first = reader.fetch(next, 0);
-        products_.multiply(second, 1);
-        if (more) second = reader.fetch(next, 1);
-    }
-
-    __device__ __forceinline__ void multiply_all(const ResidualReader<Bits, Dim>& reader, const ResidualPlace& place,
+    __device__ __forceinline__ void multiply_all(const Reader& reader, const ResidualPlace& place,
                                                  const ResidualPlace& next, ResidualStage<Bits>& stage) {
         for (int chunk = 0; chunk < chunks_; ++chunk) {
             ResidualStage<Bits> ahead = stage;
@@ -147,7 +201,7 @@ class ResidualKernel {
     }
 
     /// Similarities of a tile, each times a power of two that belongs to its query row.
-    __device__ __forceinline__ void fold(const ResidualReader<Bits, Dim>& reader, const float2 (&rest)[2], int base) {
+    __device__ __forceinline__ void fold(const Reader& reader, const float2 (&rest)[2], int base) {
         const ResidualFactors factors[2] = {products_.factors_of(rest[0], 0), products_.factors_of(rest[1], 1)};
         const int token[2] = {base + lane_ / 4, base + lane_ / 4 + 8};
         bool keep[2] = {true, true};
@@ -158,12 +212,12 @@ class ResidualKernel {
         }
         seen_ = seen_ || keep[0] || keep[1];
         float similarity[4 * Tiles];
-        float odd = 0;  // NaN where something is not finite
+        float odd = odd_queries_ ? not_a_number : 0.0F;  // NaN where something is not finite
 #pragma unroll
         for (int at = 0; at < 4 * Tiles; ++at) {
             const ResidualFactors& f = factors[at / 2 % 2];
             similarity[at] = fmaf(products_.of_centroid(at), f.centroid, products_.of_weights(at) * f.weights);
-            odd = fmaf(similarity[at], 0.0F, odd);
+            if constexpr (!ringed<Shape>) odd = fmaf(similarity[at], 0.0F, odd);
         }
         const bool doubtful = !(odd == 0 && factors[0].certain && factors[1].certain);
         if (ballot(doubtful) != 0) {
@@ -187,8 +241,8 @@ class ResidualKernel {
             const float first = similarity[i / 2 * 4 + i % 2];
             const float second = similarity[i / 2 * 4 + i % 2 + 2];
             const float better = fmaxf(first, second);
-            if (indexed_) {
-                if (better > best_[i].value) best_[i].token = second > first ? token[1] : token[0];
+            if constexpr (Shape::indexed) {
+                if (indexed_ && better > best_[i].value) best_[i].token = second > first ? token[1] : token[0];
             }
             best_[i].value = fmaxf(best_[i].value, better);
         }
@@ -197,9 +251,11 @@ class ResidualKernel {
     /// Maxima so far are finite, and without tokens where nobody asked for them.
     __device__ __forceinline__ void begin_to_be_careful() {
         careful_ = true;
+        if constexpr (Shape::indexed) {
 #pragma unroll
-        for (Maximum<true>& best : best_) {
-            if (best.token < 0 && best.value > minus_infinity) best.token = 0;
+            for (Best& best : best_) {
+                if (best.token < 0 && best.value > minus_infinity) best.token = 0;
+            }
         }
     }
 
@@ -211,15 +267,19 @@ class ResidualKernel {
 #pragma unroll
             for (int i = 0; i < 2 * Tiles; ++i) {
                 const float s = similarity[i / 2 * 4 + 2 * r + i % 2];
-                Maximum<true>& best = best_[i];
-                const bool wins = best.token < 0 || (!(s <= best.value) && best.value == best.value);
-                if (keep[r] && wins) best = {s, token[r]};
+                Best& best = best_[i];
+                if constexpr (Shape::indexed) {
+                    const bool wins = best.token < 0 || (!(s <= best.value) && best.value == best.value);
+                    if (keep[r] && wins) best = {s, token[r]};
+                } else {
+                    if (keep[r]) best.value = max_or_nan(best.value, s);
+                }
             }
         }
     }
 
     /// Computes directly what is not finite, and what uncertain tokens have.
-    __device__ __forceinline__ void mend(const ResidualReader<Bits, Dim>& reader, float (&similarity)[4 * Tiles],
+    __device__ __forceinline__ void mend(const Reader& reader, float (&similarity)[4 * Tiles],
                                          const ResidualFactors (&factors)[2], const bool (&keep)[2], int base) const {
         std::uint32_t wrong = 0;
 #pragma unroll
@@ -245,7 +305,9 @@ class ResidualKernel {
         const bool seen = ballot(seen_) != 0;
 #pragma unroll
         for (int i = 0; i < 2 * Tiles; ++i) {
-            if (!indexed_ && seen_) best_[i].token = 0;
+            if constexpr (Shape::indexed) {
+                if (!indexed_ && seen_) best_[i].token = 0;
+            }
             join(best_[i], exchange(best_[i], 4));
             join(best_[i], exchange(best_[i], 8));
             join(best_[i], exchange(best_[i], 16));
@@ -256,7 +318,7 @@ class ResidualKernel {
 #pragma unroll
             for (int h = 0; h < 2; ++h) {
                 const ResidualQueryRow& row = memory_.row[tile * 8 + lane_ % 4 * 2 + h];
-                Maximum<true> best = best_[2 * tile + h];
+                Best best = best_[2 * tile + h];
                 best.value = best.value * row.inverse_scale - call_.surplus;
                 if (indexed_ && lane_ / 4 == (2 * tile + h) % 8) {
                     write_row(call_.call, unit, row.place, best, row.inverse_norm, seen);
@@ -279,27 +341,40 @@ class ResidualKernel {
     const core::Params& params_;
     const int warp_ = static_cast<int>(threadIdx.x / 32);
     const int lane_ = static_cast<int>(threadIdx.x % 32);
-    ResidualProducts<Bits, Tiles, Dim, Long> products_;
+    ResidualProducts<Shape> products_;
     int chunks_;
     core::Segment document_;
     const bool indexed_;
     bool seen_ = false;     ///< this lane saw a token that is kept
     bool careful_ = false;  ///< some similarity of the document was not finite, or not certain
-    Maximum<true> best_[2 * Tiles];
+    bool odd_queries_ = false;
+    Best best_[2 * Tiles];
 };
 
-template <int Bits, int Tiles, int Dim, bool Long>
-__global__ void __launch_bounds__(32 * residual_warps, 2)
+template <class Shape>
+__global__ void __launch_bounds__(32 * residual_warps, Shape::blocks)
     residual_rows(const __grid_constant__ ResidualArguments call) {
     extern __shared__ uint4 memory[];
-    ResidualKernel<Bits, Tiles, Dim, Long>(*reinterpret_cast<ResidualMemory<Bits, Tiles>*>(memory), call).run();
+    ResidualKernel<Shape>(*reinterpret_cast<ResidualMemory<Shape>*>(memory), call).run();
 }
 
-template <int Bits, int Tiles, int Dim, bool Long>
+template <class Shape>
 ResidualEntry residual_entry() {
-    using Memory = ResidualMemory<Bits, Tiles>;
-    return {reinterpret_cast<const void*>(&residual_rows<Bits, Tiles, Dim, Long>), Memory::rows,
-            static_cast<int>(sizeof(Memory))};
+    using Memory = ResidualMemory<Shape>;
+    return {reinterpret_cast<const void*>(&residual_rows<Shape>), Memory::rows, static_cast<int>(sizeof(Memory)),
+            Shape::blocks};
+}
+
+template <int Bits>
+ResidualEntries make_residual_entries() {
+    ResidualEntries entries;
+    entries.few = residual_entry<AnyResidual<Bits, 1, true>>();
+    entries.many = residual_entry<AnyResidual<Bits, 4, false>>();
+    entries.wide = residual_entry<AnyResidual<Bits, 2, true>>();
+    entries.halves = residual_entry<HalfResidual<Bits, 0, true, true>>();
+    entries.halves_plain = residual_entry<HalfResidual<Bits, 1, true, false>>();
+    if constexpr (Bits == 1) entries.signs_plain = residual_entry<HalfResidual<Bits, 1, false, false>>();
+    return entries;
 }
 
 }  // namespace rowmax::cuda
