@@ -104,8 +104,9 @@ bool fields_by_lane(const core::Params& params) {
 /// What the kernels for halves take.
 bool takes_halves(const core::Params& params) {
     const core::Residual residual = residual_of(params);
-    const bool halves =
-        centroid_parts(residual) == 1 && (residual.weight_data == nullptr || residual.weight_dtype == DType::f16);
+    constexpr std::int64_t most_centroids = std::int64_t{1} << 24;  // the places of their rows have 32 bits
+    const bool halves = centroid_parts(residual) == 1 && centroid_rows(residual) <= most_centroids &&
+                        (residual.weight_data == nullptr || residual.weight_dtype == DType::f16);
     return params.dim == 128 && halves && params.d.mask.data == nullptr && starts_at(params, 16);
 }
 

@@ -73,26 +73,28 @@ struct WeightRegisters {
     std::uint32_t low[2][2];
 };
 
-template <int Bits>
+/// Raw: packed bytes are looked up as they lie, in whatever order, else in the order "little".
+template <int Bits, bool Raw>
 class Weights {
   public:
     static constexpr int count = 1 << Bits;
     static constexpr bool counted = Bits <= 2;  ///< squares by how often each bucket occurs
 
     /// By whole warps; all write the same to `table`, [256] with 8 bits.
-    __device__ __forceinline__ Weights(const ResidualArguments& call, std::uint32_t* table) : table_(table) {
+    __device__ __forceinline__ Weights(const ResidualArguments& call, std::uint32_t* table)
+        : table_(table), flip_(Raw && !call.little ? turned : 0), flipped_(!call.little) {
         const int lane = static_cast<int>(threadIdx.x % 32);
         float largest = 0;
         for (int b = lane; b < count; b += 32) largest = fmaxf(largest, fabsf(weight_of(call, b)));
         largest = largest_of_warp(largest);
-        const bool halves = call.weights == nullptr || call.weight_dtype == DType::f16;
+        const bool halves = Raw || call.weights == nullptr || call.weight_dtype == DType::f16;
         const float scale = halves ? 1.0F : scale_for_parts(largest);
         inverse_scale = 1.0F / scale;
         bool any_low = false;
         bool all_finite = true;
 #pragma unroll 1
         for (int first = 0; first < count; first += 32) {
-            const float weight = weight_of(call, (first + lane) % count);
+            const float weight = weight_of(call, bucket((first + lane) % count));
             const HalfParts parts = half_parts(weight * scale);
             own_ = both(parts.high, parts.low);
             all_finite = all_finite && fabsf(weight) < __builtin_huge_valf();
@@ -101,7 +103,7 @@ class Weights {
             if constexpr (counted) {
 #pragma unroll
                 for (int b = 0; b < count; ++b) {
-                    const float w = from_lane(weight, b);
+                    const float w = from_lane(weight, static_cast<int>(bucket(b)));
                     square_[b] = w * w;
                 }
             }
@@ -119,18 +121,19 @@ class Weights {
         }
     }
 
-    /// Steps 2 Step and 2 Step + 1.
+    /// Matrix steps 2 Step and 2 Step + 1 of a chunk.
     template <bool Two, int Step>
     __device__ __forceinline__ void look_up(const Fields<Bits>& fields, WeightRegisters& to) const {
         if constexpr (Bits == 1) {
 #pragma unroll
             for (int f = 0; f < 4; ++f) {
-                pick<Two>((fields.word[0] >> (4 * Step + f) & 0x0101U) * 0x22U + 0x1010U, to, f / 2, f % 2);
+                pick<Two>((fields.word[0] >> ((4 * Step + f) ^ flip_) & 0x0101U) * 0x22U + 0x1010U, to, f / 2, f % 2);
             }
         } else if constexpr (Bits == 2) {
 #pragma unroll
             for (int f = 0; f < 2; ++f) {
-                const std::uint32_t four = (fields.word[0] >> (4 * Step + 2 * f) & 0x03030303U) * 0x22U + 0x10101010U;
+                const std::uint32_t four =
+                    (fields.word[0] >> ((4 * Step + 2 * f) ^ flip_) & 0x03030303U) * 0x22U + 0x10101010U;
                 pick<Two>(four, to, f, 0);
                 pick<Two>(four >> 16, to, f, 1);
             }
@@ -155,6 +158,16 @@ class Weights {
         return (__popc(low) - three) | (__popc(high) - three) << 10 | three << 20;
     }
 
+    /// The same of a lane's numbers of two chunks.
+    [[nodiscard]] __device__ __forceinline__ std::uint32_t counts(const Fields<Bits>& a, const Fields<Bits>& b) const {
+        if constexpr (Bits == 1) return __popc(a.word[0] | b.word[0] << 16);
+        const std::uint32_t low = (a.word[0] & 0x55555555U) | (b.word[0] << 1 & 0xaaaaaaaaU);
+        const std::uint32_t high = (a.word[0] >> 1 & 0x55555555U) | (b.word[0] & 0xaaaaaaaaU);
+        const std::uint32_t three = __popc(low & high);
+        const std::uint32_t one = flip_ == 0 ? 1U : 1U << 10;
+        return __popc(low) * one + __popc(high) * (one ^ 0x401U) + three * ((1U << 20) - 0x401U);
+    }
+
     /// The sum of squares of `all` numbers that were counted so.
     [[nodiscard]] __device__ __forceinline__ float squares(std::uint32_t counts, int all) const {
         if constexpr (Bits == 1) {
@@ -177,6 +190,14 @@ class Weights {
     bool finite = true;      ///< all weights are
 
   private:
+    /// Where ColBERT's order has the first number of a byte, in bits: the others descend.
+    static constexpr int turned = Bits == 8 ? 0 : 8 - Bits;
+
+    /// Whose number it is that lies as `raw` in a byte.
+    [[nodiscard]] __device__ __forceinline__ unsigned bucket(unsigned raw) const {
+        return Raw && flipped_ ? __brev(raw) >> (32 - Bits) : raw;
+    }
+
     /// Two weights by a selector of bytes: number i is bytes 2 i and 2 i + 1.
     template <bool Two>
     __device__ __forceinline__ void pick(std::uint32_t selector, WeightRegisters& to, int step, int half) const {
@@ -186,13 +207,15 @@ class Weights {
 
     [[nodiscard]] __device__ __forceinline__ std::uint32_t one(const Fields<Bits>& fields, int i) const {
         if constexpr (Bits == 4) {
-            return __shfl_sync(all_lanes, own_, static_cast<int>(fields.word[i / 8] >> (i % 8 * 4)), 16);
+            return __shfl_sync(all_lanes, own_, static_cast<int>(fields.word[i / 8] >> (i % 8 * 4 ^ flip_)), 16);
         } else {
             return table_[fields.word[i / 4] >> (i % 4 * 8) & 0xffU];
         }
     }
 
     const std::uint32_t* table_;
+    int flip_;  ///< of the places of numbers in a byte
+    bool flipped_;
     std::uint32_t own_ = 0;  ///< both parts of the weight whose number is the lane's
     std::uint32_t high_[2] = {};
     std::uint32_t low_[2] = {};

@@ -21,6 +21,7 @@ class ResidualProducts {
     static constexpr int Tiles = Shape::tiles;
     static constexpr int Dim = Shape::dim;
     static constexpr bool Long = Shape::is_long;
+    static constexpr bool counted = Weights<Bits, false>::counted;
     static constexpr bool Half = ringed<Shape>;  ///< no number has a second part, but perhaps those of queries
 
   public:
@@ -29,7 +30,10 @@ class ResidualProducts {
     /// `table`: of Weights. `queries`: rows in shared memory, a plane of them a part.
     __device__ __forceinline__ ResidualProducts(const ResidualArguments& call, std::uint32_t* table,
                                                 const std::byte* queries)
-        : call_(call), queries_(queries), weights_(call, table) {}
+        : call_(call),
+          queries_(queries),
+          weights_(call, table),
+          same_(0x3210U + static_cast<std::uint32_t>(Half ? call.call.params.dim - Dim : 0)) {}
 
     __device__ __forceinline__ void clear() {
 #pragma unroll
@@ -50,7 +54,7 @@ class ResidualProducts {
             weights_aside_[i] += of_weights_[i];
             of_centroid_[i] = of_weights_[i] = 0;
         }
-        if constexpr (Weights<Bits>::counted) {
+        if constexpr (counted) {
 #pragma unroll
             for (int r = 0; r < 2; ++r) squares_[r][0] += counted_squares(r, dims);
             counts_[0] = counts_[1] = 0;
@@ -72,6 +76,15 @@ class ResidualProducts {
             multiply<true, true>(stage, chunk);
         } else {
             multiply<false, true>(stage, chunk);
+        }
+    }
+
+    /// For the norms: how often each bucket occurs in both chunks.
+    __device__ __forceinline__ void count(const Stage& first, const Stage& second) {
+        if constexpr (counted) {
+            if (!call_.normalize) return;
+            counts_[0] = weights_.counts(first.fields[0], second.fields[0]);
+            counts_[1] = weights_.counts(first.fields[1], second.fields[1]);
         }
     }
 
@@ -104,7 +117,7 @@ class ResidualProducts {
             return f;
         }
         float squares = 0;
-        if constexpr (Weights<Bits>::counted) {
+        if constexpr (counted) {
             squares = Long ? squares_[r][0] : counted_squares(r, dim());
         } else {
             squares = diagonal(squares_[r], r) * weights_.inverse_scale * weights_.inverse_scale;
@@ -134,10 +147,10 @@ class ResidualProducts {
         Fields<Bits> fields[2] = {stage.fields[0], stage.fields[1]};
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            if (!call_.little) fields[r].reverse_bytes();
+            if (!Half && !call_.little) fields[r].reverse_bytes();
             if (Dim == 0 && (chunk + 1) * residual_chunk > dim()) fields[r].cut(valid(chunk));
-            if constexpr (Weights<Bits>::counted) {
-                if (!Half || call_.normalize) counts_[r] += weights_.counts(fields[r]);
+            if constexpr (counted) {
+                if (!Half) counts_[r] += weights_.counts(fields[r]);
             }
         }
         multiply_half<Two, Centroids, 0>(stage, fields, chunk);
@@ -181,11 +194,15 @@ class ResidualProducts {
         return x;
     }
 
-    static __device__ __forceinline__ void centroid_registers(const uint4& from, int r, std::uint32_t (&to)[2][4]) {
-        to[0][r] = from.x;
-        to[0][r + 2] = from.y;
-        to[1][r] = from.z;
-        to[1][r + 2] = from.w;
+    __device__ __forceinline__ void centroid_registers(const uint4& from, int r, std::uint32_t (&to)[2][4]) const {
+        to[0][r] = kept(from.x);
+        to[0][r + 2] = kept(from.y);
+        to[1][r] = kept(from.z);
+        to[1][r + 2] = kept(from.w);
+    }
+    /// A copy for good: otherwise registers are moved anew to where each matrix instruction wants them.
+    [[nodiscard]] __device__ __forceinline__ std::uint32_t kept(std::uint32_t value) const {
+        return Half ? select_bytes(value, value, same_) : value;
     }
 
     template <bool Two, bool Centroids, int Step>
@@ -246,7 +263,7 @@ class ResidualProducts {
             const std::uint32_t second = t == 0 ? c.y : c.w;
             multiply_add<f16>(cross_[r], x.high[t], first, second);
             if constexpr (Two) multiply_add<f16>(cross_[r], x.low[t], first, second);
-            if constexpr (!Weights<Bits>::counted) {
+            if constexpr (!counted) {
                 multiply_add<f16>(squares_[r], x.high[t], x.high[t][r], x.high[t][r + 2]);
                 if constexpr (Two) {
                     multiply_add<f16>(squares_[r], x.high[t], twice(x.low[t][r]), twice(x.low[t][r + 2]));
@@ -289,7 +306,8 @@ class ResidualProducts {
     const ResidualArguments& call_;
     const std::byte* queries_;
     const int lane_ = static_cast<int>(threadIdx.x % 32);
-    Weights<Bits> weights_;
+    Weights<Bits, Half> weights_;
+    std::uint32_t same_;  ///< selects the bytes of a register as they are, which the compiler cannot know
     float of_centroid_[4 * Tiles];
     float of_weights_[4 * Tiles];
     float centroid_aside_[Long ? 4 * Tiles : 1];

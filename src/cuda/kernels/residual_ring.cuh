@@ -5,6 +5,7 @@
 
 #include "cuda/kernels/residual_reader.cuh"
 #include "cuda/kernels/residual_shape.hpp"
+#include "cuda/prim/address.cuh"
 #include "cuda/prim/copy_async.cuh"
 
 namespace rowmax::cuda {
@@ -87,16 +88,14 @@ class ResidualRingReader {
 
   private:
     __device__ __forceinline__ void copy_centroids(int slot) const {
-        constexpr int pieces = Ring::centroid_row / 16;
-        static_assert(pieces == 16 && Ring::centroid_row == 256);
-        const std::uint32_t to = shared_address(ring_) + slot * Ring::slot + lane_ / 16 * Ring::centroid_row;
+        static_assert(Ring::centroid_row == 256);  // two tokens for the lanes of a warp
+        const std::uint32_t to = shared_address(ring_) + slot * Ring::slot + lane_ * 16;
+        const auto own = static_cast<std::uint32_t>((lane_ % 16) ^ (lane_ / 16)) * 16;
+        const std::uint32_t row = static_cast<std::uint32_t>(code_) * Ring::centroid_row;
 #pragma unroll
         for (int i = 0; i < residual_tile / 2; ++i) {
-            const int token = 2 * i + lane_ / 16;
-            const auto code = static_cast<std::uint32_t>(from_lane(code_, token));
-            const int piece = (lane_ % 16) ^ (token % 8);
-            copy_16_bytes(to + 2 * i * Ring::centroid_row + piece * 16,
-                          call_.table.rows + (std::uint64_t{code} * Ring::centroid_row + lane_ % 16 * 16));
+            const std::uint32_t from = from_lane(row, 2 * i + lane_ / 16) | (own ^ (2 * i % 8 * 16));
+            copy_16_bytes(to + 2 * i * Ring::centroid_row, bytes_behind(call_.table.rows, from));
         }
     }
 

@@ -155,8 +155,11 @@ class ResidualKernel {
             wait_copy_groups<1>();
             __syncwarp();
             products_.clear();
-            products_.multiply(reader.stage(slot, 0), 0);
-            products_.multiply(reader.stage(slot, 1), 1);
+            const ResidualStage<Bits> first = reader.stage(slot, 0);
+            products_.multiply(first, 0);
+            const ResidualStage<Bits> second = reader.stage(slot, 1);
+            products_.multiply(second, 1);
+            products_.count(first, second);
             const float2 rest[2] = {reader.rest(0), reader.rest(1)};
             fold(reader, rest, base);
             __syncwarp();
