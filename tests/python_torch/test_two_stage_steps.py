@@ -51,7 +51,8 @@ def compare(q, d, coarse, k, candidates, **sides):
 def test_numpy_says_the_same(on_device, form, queries):
     d = documents()
     q = RNG.standard_normal((queries, 5, 24) if queries else (5, 24)).astype(np.float32)
-    proofs = [compare(q, d, FORMS[form](d), k, candidates) for k, candidates in ((1, 40), (4, None), (10, 79), (80, 80), (200, None))]
+    widths = (1, 40), (4, None), (10, 79), (80, 80), (200, None)
+    proofs = [compare(q, d, FORMS[form](d), k, candidates) for k, candidates in widths]
     assert proofs[-1] and proofs[-2]
 
 
