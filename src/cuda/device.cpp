@@ -149,7 +149,7 @@ CUtensorMap tensor_map(const TensorShape& shape, int tokens) {
     const cuuint32_t step[4] = {1, 1, 1, 1};
     const CUresult result = encode_tiled()(&map, element_of(shape.dtype), 4, const_cast<void*>(shape.data), size,
                                            stride, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                           CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+                                           CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS) {
         throw Error(ErrorCode::device, fmt::format("cuTensorMapEncodeTiled failed ({}) for sizes {} x {} x {} x {}",
                                                    static_cast<int>(result), size[3], size[2], size[1], size[0]));

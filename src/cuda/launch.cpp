@@ -25,6 +25,17 @@ namespace {
 
 constexpr int box_tokens_of_map = 32;
 
+/// Most slots of each of three rings whose tokens do not fill theirs. With more under way they are slower, perhaps
+/// since such tokens share lines, which then come twice (measured with d = 48 and 96).
+constexpr int many_rings = 3;
+constexpr int slots_of_part_filled = 3;
+
+/// Whether the last slot of a token of one or two has less than its 128 bytes.
+bool part_filled(TokenType type, std::int64_t dim) {
+    const std::int64_t bytes = dim * bytes_of(type);
+    return bytes < 2 * slot_row_bytes && bytes % slot_row_bytes != 0;
+}
+
 int rows_for(const KernelEntry& entry, const core::Params& params) {
     if (entry.least_rows == entry.rows) return entry.rows;
     return block_rows(entry.type, params.dim, padded_rows(params), entry.least_rows, entry.rows, entry.control_bytes,
@@ -47,9 +58,12 @@ int query_rows_held(const KernelEntry& entry, const core::Params& params, const 
 
 /// Slots of each ring; 0 where shared memory is too small.
 int slots_for(const KernelEntry& entry, const core::Params& params, const Plan& plan) {
-    const int beside = copy_engine_reads(params) ? 0 : ninths_bytes_of(entry.type);
-    return ring_slots(entry.type, params.dim, query_rows_held(entry, params, plan), entry.control_bytes, entry.rings,
-                      device_info(params.place.ordinal).shared_bytes, beside);
+    const bool copied = copy_engine_reads(params);
+    const int beside = copied ? 0 : ninths_bytes_of(entry.type);
+    const int fit = ring_slots(entry.type, params.dim, query_rows_held(entry, params, plan), entry.control_bytes,
+                               entry.rings, device_info(params.place.ordinal).shared_bytes, beside);
+    const bool limited = copied && entry.rings >= many_rings && entry.type != TokenType::f32;
+    return limited && part_filled(entry.type, params.dim) ? std::min(fit, slots_of_part_filled) : fit;
 }
 
 /// The smallest kernel that takes all query rows at once, or the largest that fits.

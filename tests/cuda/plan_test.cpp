@@ -91,11 +91,30 @@ TEST(Plan, SharesAreAllUnitsInOrder) {
         for (const std::int64_t grid : {1, 2, 131, 132}) {
             if (grid > width) continue;
             cuda::share_out(plan, grid);
-            EXPECT_EQ(cuda::first_unit(plan, 0), 0);
-            EXPECT_EQ(cuda::first_unit(plan, static_cast<unsigned>(grid)), width);
+            EXPECT_EQ(cuda::share_begin(plan, 0), 0);
+            EXPECT_EQ(cuda::share_begin(plan, static_cast<unsigned>(grid)), width);
             for (unsigned b = 0; b < grid; ++b) {
-                EXPECT_EQ(cuda::first_unit(plan, b), plan.units() * b / grid);
-                EXPECT_LT(cuda::first_unit(plan, b), cuda::first_unit(plan, b + 1));
+                EXPECT_EQ(cuda::share_begin(plan, b), plan.units() * b / grid);
+                EXPECT_LT(cuda::share_begin(plan, b), cuda::share_begin(plan, b + 1));
+            }
+        }
+    }
+}
+
+// Packed documents are shared out by their tokens, those of each block of rows behind those of the one before.
+TEST(Plan, SharesOfPackedDocumentsAreAllTokens) {
+    Plan plan;
+    plan.by_tokens = true;
+    plan.width = 7;
+    for (const int blocks : {1, 3}) {
+        for (const std::int64_t tokens : {std::int64_t{7}, std::int64_t{1234567}, std::int64_t{1} << 40}) {
+            plan.blocks = blocks;
+            plan.tokens = tokens;
+            for (const std::int64_t grid : {1, 3, 131, 132}) {
+                cuda::share_out(plan, grid);
+                for (unsigned b = 0; b <= grid; ++b) {
+                    EXPECT_EQ(cuda::share_begin(plan, b), blocks * tokens * b / grid);
+                }
             }
         }
     }

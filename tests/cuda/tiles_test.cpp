@@ -68,6 +68,16 @@ TEST_P(Shapes, RaggedFromNothingToLong) {
     expect_exact(shape);
 }
 
+// Where a thread block's documents begin is found among all: a search of one step, of two, and of three.
+TEST_P(Shapes, ManyPackedDocuments) {
+    for (const std::int64_t documents : {133, 5000, 40000}) {
+        for (const unsigned seed : {1, 2}) {  // offsets of either width
+            expect_exact({Layout::packed, GetParam(), 1, documents, 32, 9, 8, false, false, seed});
+        }
+        expect_exact({Layout::packed, GetParam(), 5, documents, 40, 9, 8, false, false, 3});
+    }
+}
+
 // Every row of a type gives the same bits on random numbers: matrix instructions of many shapes among them.
 TEST_P(Shapes, RowsAgreeBitForBit) {
     for (const std::int64_t lq : {20, 40, 100}) {

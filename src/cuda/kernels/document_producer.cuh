@@ -11,11 +11,14 @@
 #include "cuda/kernels/share.cuh"
 #include "cuda/kernels/token_scales.cuh"
 #include "cuda/prim/bulk_tensor.cuh"
+#include "cuda/prim/cache_policy.cuh"
+#include "cuda/prim/launch_order.cuh"
 
 namespace rowmax::cuda {
 
 /// Brings tiles through the copy engine: lane 0 says which boxes. With Scales, all lanes fetch those of the tokens.
-template <TokenType Type, bool WholeTiles, bool Scales>
+/// Memory: that is the limit, and not what is done with the tiles.
+template <TokenType Type, bool WholeTiles, bool Scales, bool Memory>
 class CopyEngine {
   public:
     /// A document's first token.
@@ -27,7 +30,8 @@ class CopyEngine {
         : ring_(ring),
           arguments_(arguments),
           slots_of_tile_(static_cast<int>((arguments.call.params.dim + slot_dims_of(Type) - 1) / slot_dims_of(Type))),
-          stages_(WholeTiles ? arguments.call.stages / slots_of_tile_ : arguments.call.stages) {}
+          stages_(WholeTiles ? arguments.call.stages / slots_of_tile_ : arguments.call.stages),
+          policy_(Memory ? cache_policy(read_once(arguments.call)) : 0) {}
 
     __device__ __forceinline__ static Place plain_place(const core::Segments& d, int item) {
         return {0, 0, 0, d.stride_outer == 0 ? 0 : item};
@@ -50,6 +54,7 @@ class CopyEngine {
     /// filled with zeros.
     __device__ __forceinline__ void send(const Tile& tile, BoxCorner at, int left, std::int64_t first_scale) {
         at.token += tile.base;
+        if constexpr (Memory) wait_once();
         if constexpr (Scales) {
             const int count = min(tile.flags.boxes() * box_tokens, left);
             if (count > 0) fetch_scales(arguments_.call.d_scales, first_scale, count);
@@ -98,6 +103,15 @@ class CopyEngine {
         }
     }
 
+    __device__ __forceinline__ static bool read_once(const Arguments& call) {
+        return call.plan.blocks == 1 && call.params.pairs.kind != core::PairKind::list;
+    }
+    // As late as can be: what a kernel does before costs nothing where the one before it still runs.
+    __device__ __forceinline__ void wait_once() {
+        if (waited_) return;
+        wait_for_memory();
+        waited_ = true;
+    }
     // The first pass over the ring finds every stage empty.
     __device__ __forceinline__ void wait_empty() {
         wait(&ring_.empty[place_.slot], place_.phase ^ 1U);
@@ -111,10 +125,17 @@ class CopyEngine {
     /// One slot's boxes, of which there are some.
     __device__ __forceinline__ void copy(std::byte* to, int boxes, BoxCorner at) {
         Barrier* full = &ring_.full[place_.slot];
-        if (boxes == tokens / box_tokens) return copy_box(to, &arguments_.tile, at, full);
+        if (boxes == tokens / box_tokens) return copy(to, &arguments_.tile, at, full);
 #pragma unroll 1
         for (int b = 0; b < boxes; ++b, at.token += box_tokens) {
-            copy_box(to + b * box_bytes, &arguments_.quarter, at, full);
+            copy(to + b * box_bytes, &arguments_.quarter, at, full);
+        }
+    }
+    __device__ __forceinline__ void copy(std::byte* to, const CUtensorMap* map, const BoxCorner& at, Barrier* full) {
+        if constexpr (Memory) {
+            copy_box(to, map, at, full, policy_);
+        } else {
+            copy_box(to, map, at, full);
         }
     }
 
@@ -122,7 +143,9 @@ class CopyEngine {
     const TiledArguments& arguments_;
     const int slots_of_tile_;
     const int stages_;
+    const CachePolicy policy_;
     const int lane_ = static_cast<int>(threadIdx.x % 32);
+    bool waited_ = false;
     RingPlace place_;
 };
 
@@ -160,22 +183,26 @@ class ScaleEngine {
     ScaleCopies scales_;
 };
 
-/// Takes every so-manieth unit of the block's share. All lanes together look at
-/// masks.
-template <TokenType Type, class Carrier>
+/// Takes every so-manieth unit of the block's share, or with Turns the next whenever there is room for more, so that no
+/// ring has the long documents and the others wait for it. All lanes together look at masks.
+template <TokenType Type, class Carrier, bool Turns = false>
 class DocumentProducer {
   public:
     __device__ __forceinline__ DocumentProducer(DocumentRing& ring, const TiledArguments& arguments, int number,
-                                                int rings, const Team& team, std::uint32_t scales)
+                                                int rings, const Team& team, std::uint32_t scales, int* turns = nullptr)
         : arguments_(arguments),
           carrier_(ring, arguments, number, rings, team, scales),
           number_(number),
-          rings_(rings) {}
+          rings_(rings),
+          turns_(turns) {}
 
     __device__ __forceinline__ void run() {
+        if (Turns && looks_at_memory()) wait_for_memory();
         const Share share = share_of(arguments_.call.params, arguments_.call.plan);
         if constexpr (Carrier::keeps_much) {
             send_one_by_one(share);
+        } else if constexpr (Turns) {
+            send_in_turn(share);
         } else {
             send_all(share);
         }
@@ -216,17 +243,73 @@ class DocumentProducer {
         }
     }
 
+    __device__ __forceinline__ void send_in_turn(const Share& share) {
+        const auto count = static_cast<int>(share.end - share.begin);
+        int window = -1;  // the first of the units that the lanes have looked up
+        Work mine;
+        for (int turn = number_; turn < count; turn = next_turn()) {
+            Work work;
+            if (arguments_.call.plan.plain_documents) {
+                look_up_plain(share.begin + turn, work);
+            } else {
+                if (turn - turn % 32 != window) {
+                    window = turn - turn % 32;
+                    if (window + lane_ < count) look_up_by_lane(share.begin + window + lane_, mine);
+                }
+                work = work_of(mine, turn % 32);
+            }
+            send_unit(work);
+        }
+    }
+    __device__ __forceinline__ int next_turn() const {
+        int turn = 0;
+        if (lane_ == 0) turn = atomicAdd(turns_, 1);
+        return from_lane(turn, 0);
+    }
+
+    /// Before the first tile is sent.
+    [[nodiscard]] __device__ __forceinline__ bool looks_at_memory() const {
+        if constexpr (is_scaled(Type)) return true;
+        return !arguments_.call.plan.plain_documents || arguments_.call.params.d.mask.data != nullptr;
+    }
+
     __device__ __forceinline__ void look_up(std::int64_t number, Work& work) const {
-        const core::Params& params = arguments_.call.params;
         if (!arguments_.call.plan.plain_documents) {
-            work = look_up_any(params, arguments_.call.plan, number);
+            work = look_up_any(arguments_.call.params, arguments_.call.plan, number);
             return;
         }
+        look_up_plain(number, work);
+    }
+    __device__ __forceinline__ void look_up_plain(std::int64_t number, Work& work) const {
+        const core::Segments& d = arguments_.call.params.d;
         const auto item = static_cast<int>(number);
         work.unit = {0, item, 0};
-        work.place = Carrier::plain_place(params.d, item);
-        work.end = static_cast<int>(params.d.length);
-        work.mask_offset = item * params.d.mask.stride_outer;
+        work.place = Carrier::plain_place(d, item);
+        work.end = static_cast<int>(d.length);
+        work.mask_offset = item * d.mask.stride_outer;
+    }
+    /// Of packed documents and one block of rows no more than their places is needed.
+    __device__ __forceinline__ void look_up_by_lane(std::int64_t number, Work& work) const {
+        const Arguments& call = arguments_.call;
+        if (!call.plan.by_tokens || call.plan.blocks > 1) return look_up(number, work);
+        const core::Segments& d = call.params.d;
+        const core::Segment document =
+            d.wide_starts ? packed_document(static_cast<const std::int64_t*>(d.starts) + number, d.total_rows)
+                          : packed_document(static_cast<const std::int32_t*>(d.starts) + number, d.total_rows);
+        work.unit = {0, static_cast<int>(number), 0};
+        work.place = Carrier::place_of(d, number, document);
+        work.end = static_cast<int>(document.length);
+    }
+    /// As Segments::at says it, both loads under way together.
+    template <class Start>
+    __device__ __forceinline__ static core::Segment packed_document(const Start* starts, std::int64_t rows) {
+        const Start first = starts[0];
+        const Start end = starts[1];
+        core::Segment document;
+        document.first_row = core::detail::clamp(first, 0, rows);
+        const std::int64_t length = core::detail::clamp(end, 0, rows) - document.first_row;
+        document.length = length < 0 ? 0 : length;
+        return document;
     }
 
     __device__ __forceinline__ static Work look_up_any(const core::Params& params, const Plan& plan,
@@ -339,20 +422,24 @@ class DocumentProducer {
     Carrier carrier_;
     const int number_;
     const int rings_;
+    int* const turns_;
     const int lane_ = static_cast<int>(threadIdx.x % 32);
 };
 
 /// What the producing warps of ring `number` of `rings` do: more than one where they load. WholeTiles: a stage of the
-/// ring has all slots of a tile.
-template <TokenType Type = TokenType::f16, bool WholeTiles = false, int PiecesOfLane = 4, bool Scales = is_scaled(Type)>
+/// ring has all slots of a tile. Turns: rings take units in turn, and `turns`, in shared memory, is how many are taken,
+/// one by each ring from the start on; where memory is the limit.
+template <TokenType Type = TokenType::f16, bool WholeTiles = false, int PiecesOfLane = 4, bool Scales = is_scaled(Type),
+          bool Turns = false>
 __device__ __forceinline__ void fill_ring(DocumentRing& ring, const TiledArguments& arguments, int number, int rings,
-                                          const Team& team, std::uint32_t scales = 0) {
+                                          const Team& team, std::uint32_t scales = 0, int* turns = nullptr) {
     if (arguments.call.d_by_loads) {
         using Loads = DocumentLoads<Type, WholeTiles, PiecesOfLane>;
+        if constexpr (Turns) wait_for_memory();
         DocumentProducer<Type, Loads>(ring, arguments, number, rings, team, scales).run();
     } else {
-        using Copies = CopyEngine<Type, WholeTiles, Scales>;
-        DocumentProducer<Type, Copies>(ring, arguments, number, rings, team, scales).run();
+        using Copies = CopyEngine<Type, WholeTiles, Scales, Turns>;
+        DocumentProducer<Type, Copies, Turns>(ring, arguments, number, rings, team, scales, turns).run();
     }
 }
 

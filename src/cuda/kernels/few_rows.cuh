@@ -16,12 +16,14 @@
 
 #include "cuda/kernels/document_producer.cuh"
 #include "cuda/kernels/kernel_sets.hpp"
+#include "cuda/kernels/lane_scores.cuh"
 #include "cuda/kernels/query_tile.cuh"
 #include "cuda/kernels/roles.cuh"
 #include "cuda/kernels/scores.cuh"
 #include "cuda/kernels/shifted_rows.cuh"
 #include "cuda/kernels/token_norms.cuh"
 #include "cuda/kernels/token_scales.cuh"
+#include "cuda/prim/launch_order.cuh"
 #include "cuda/prim/wgmma_integers.cuh"
 
 namespace rowmax::cuda {
@@ -39,6 +41,7 @@ struct FewRowsControl {
     static constexpr int groups = Columns <= 64 ? 3 : 2;
     static constexpr int buffers = 2;
     Warmth warmth;
+    int turns;  ///< units taken by rings
     DocumentRing rings[groups];
     float query_factors[groups][Columns];  ///< one over the norms of query rows, or their scales
     float octs[groups][Columns / rows_of_oct];
@@ -46,7 +49,18 @@ struct FewRowsControl {
     Maximum<Indexed> maxima[groups][buffers][4][Columns];
 };
 
+/// Which kernels have code of its own for what most calls are: one block of 32 query rows, documents that the copy
+/// engine brings, nothing wanted but scores. Instructions that are jumped over are fetched all the same, and with short
+/// documents little else decides how long one takes.
 template <TokenType Type, int Columns, bool Indexed>
+inline constexpr bool has_common_code = Columns == LaneScores::rows && !Indexed && !is_scaled(Type);
+
+__device__ __forceinline__ bool is_common(const Arguments& call) {
+    return LaneScores::takes(call) && !call.params.normalize && !call.d_by_loads;
+}
+
+/// Common: the call is_common().
+template <TokenType Type, int Columns, bool Indexed, bool Common>
 class FewRowsReader {
   public:
     using Control = FewRowsControl<Type, Columns, Indexed>;
@@ -59,7 +73,9 @@ class FewRowsReader {
           reader_(control.rings[group], call.stages) {}
 
     __device__ __forceinline__ void run() {
-        if (!call_.own_queries) load_shared_queries();
+        wait_for_memory();
+        if (Common || !call_.own_queries) load_shared_queries();
+        if constexpr (Common) scores_.begin(call_, control_.places[0][lane_]);
         for (;;) {
             const Tile& tile = reader_.next();
             const TileFlags flags{uniform(tile.flags.bits)};
@@ -98,7 +114,7 @@ class FewRowsReader {
     }
 
     __device__ __forceinline__ void begin_unit(const Tile& tile) {
-        const bool reload = call_.own_queries && new_queries(call_.params, unit_, tile.unit);
+        const bool reload = !Common && call_.own_queries && new_queries(call_.params, unit_, tile.unit);
         unit_ = tile.unit;
         seen_ = false;
 #pragma unroll
@@ -116,7 +132,7 @@ class FewRowsReader {
     }
 
     [[nodiscard]] __device__ __forceinline__ bool normalized() const {
-        return normalizes<Type, Columns> && call_.params.normalize;
+        return !Common && normalizes<Type, Columns> && call_.params.normalize;
     }
 
     [[nodiscard]] __device__ __forceinline__ bool has_query_factors() const {
@@ -215,7 +231,7 @@ class FewRowsReader {
 
     // A slot that was loaded: all warps move its rows to where they belong.
     __device__ __forceinline__ void put_right() const {
-        if constexpr (readers_move<Columns, Indexed>) {
+        if constexpr (!Common && readers_move<Columns, Indexed>) {
             if (call_.d_by_loads) [[unlikely]]
                 move_rows();
         }
@@ -309,7 +325,13 @@ class FewRowsReader {
         }
         // With two buffers this also says that the first warp is done with the unit before.
         sync_threads(1 + group_, 128);
-        if (warp_ == 0) write_unit(maxima);
+        if (warp_ == 0) {
+            if constexpr (Common) {
+                scores_.write(unit_.item, joined(maxima, lane_).value, seen_);
+            } else {
+                write_unit(maxima);
+            }
+        }
         buffer_ ^= 1;
     }
 
@@ -331,6 +353,13 @@ class FewRowsReader {
         }
     }
 
+    __device__ __forceinline__ static Maximum<Indexed> joined(const Maximum<Indexed> (&maxima)[4][Columns], int row) {
+        Maximum<Indexed> best = maxima[0][row];
+#pragma unroll
+        for (int w = 1; w < 4; ++w) join(best, maxima[w][row]);
+        return best;
+    }
+
     __device__ __forceinline__ void write_unit(const Maximum<Indexed> (&maxima)[4][Columns]) {
         float* octs = control_.octs[group_];
         const RowPlace* places = control_.places[call_.own_queries ? group_ : 0];
@@ -338,9 +367,7 @@ class FewRowsReader {
 #pragma unroll
         for (int i = 0; i < passes; ++i) {
             const int row = lane_ + 32 * i;
-            Maximum<Indexed> best = maxima[0][row];
-#pragma unroll
-            for (int w = 1; w < 4; ++w) join(best, maxima[w][row]);
+            Maximum<Indexed> best = joined(maxima, row);
             const float factor = has_query_factors() ? factors[row] : 1.0F;
             if constexpr (is_scaled(Type) && Indexed) {
                 if (seen_ && factor != factor) best = {not_a_number, first_};
@@ -369,6 +396,7 @@ class FewRowsReader {
     bool seen_ = false;
     std::uint32_t keep_[2];
     float scales_[2][2];  ///< of codes
+    LaneScores scores_;
     Maximum<Indexed> best_[columns_of_thread];
 };
 
@@ -387,6 +415,7 @@ __global__ void __launch_bounds__(tiled_threads(FewRowsControl<Type, Columns, In
     constexpr int most_loaders = 4 / Control::groups;
     const int loaders = filling_warps(call, most_loaders);
     const int arrivals = loaders * (call.d_by_loads && readers_move<Columns, Indexed> ? arrivals_of_copies : 1);
+    if (threadIdx.x == 0) control.turns = Control::groups;
     if (threadIdx.x % 32 == 0) {
 #pragma unroll
         for (int g = 0; g < Control::groups; ++g) {
@@ -395,20 +424,26 @@ __global__ void __launch_bounds__(tiled_threads(FewRowsControl<Type, Columns, In
         fence_barrier_init();
     }
     __syncthreads();
-    wait_for_earlier_kernels();
+    let_later_kernels_begin();
     const int warp = uniform(static_cast<int>(threadIdx.x / 32));
     if (warp < 4 * Control::groups) {
         take_registers<Share::reader>();
         const int group = warp / 4;
         if (call.own_queries) queries += group * query_bytes;
-        FewRowsReader<Type, Columns, Indexed>(control, queries, call, group).run();
+        constexpr bool common = has_common_code<Type, Columns, Indexed>;
+        if (common && is_common(call)) {
+            FewRowsReader<Type, Columns, Indexed, common>(control, queries, call, group).run();
+        } else {
+            FewRowsReader<Type, Columns, Indexed, false>(control, queries, call, group).run();
+        }
     } else {
         release_registers<Share::others>();
         const int ring = warp - 4 * Control::groups;
         const Team team{ring / Control::groups, most_loaders};
         if (team.member < loaders) {
-            fill_ring<Type, false, readers_move<Columns, Indexed> ? 0 : 4>(
-                control.rings[ring % Control::groups], arguments, ring % Control::groups, Control::groups, team);
+            fill_ring<Type, false, readers_move<Columns, Indexed> ? 0 : 4, is_scaled(Type), true>(
+                control.rings[ring % Control::groups], arguments, ring % Control::groups, Control::groups, team, 0,
+                &control.turns);
         }
     }
 }

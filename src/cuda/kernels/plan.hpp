@@ -27,9 +27,10 @@ struct Plan {
     int groups = 1;
     bool plain_documents = false;  ///< what plain_documents() and plain_queries() say
     bool plain_queries = false;
-    bool by_tokens = false;  ///< packed documents: thread blocks get equal numbers of tokens, not of documents
-    /// Of the grid: units a thread block, and how many are left over. Divided on the host, since a GPU takes long for
-    /// it.
+    bool by_tokens = false;   ///< packed documents: thread blocks get equal numbers of tokens, not of documents
+    std::int64_t tokens = 0;  ///< then: of all documents, each with document_overhead more than it has
+    /// Of the grid: units (by tokens: tokens) a thread block, and how many are left over. Divided on the host, since a
+    /// GPU takes long for it.
     std::int64_t share = 0;
     unsigned left_over = 0;
     unsigned grid = 1;
@@ -44,17 +45,18 @@ struct Plan {
     [[nodiscard]] constexpr std::int64_t units() const { return std::int64_t{blocks} * width * parts; }
 };
 
-/// Shares the units out over `grid` thread blocks.
+/// Shares the units, or the tokens of all row blocks, out over `grid` thread blocks.
 constexpr void share_out(Plan& plan, std::int64_t grid) {
+    const std::int64_t all = plan.by_tokens ? plan.blocks * plan.tokens : plan.units();
     plan.grid = static_cast<unsigned>(grid);
-    plan.share = plan.units() / grid;
-    plan.left_over = static_cast<unsigned>(plan.units() - plan.share * grid);
+    plan.share = all / grid;
+    plan.left_over = static_cast<unsigned>(all - plan.share * grid);
 }
 
-/// The first unit of a thread block, or the end of the one before. Fractions, not equal counts: where row blocks divide
-/// the grid, the thread blocks of all of them then go through the same documents at the same time, and find each
-/// other's in L2.
-constexpr std::int64_t first_unit(const Plan& plan, unsigned thread_block) {
+/// The first unit (by tokens: token) of a thread block, or the end of the one before. Fractions, not equal counts:
+/// where row blocks divide the grid, the thread blocks of all of them then go through the same documents at the same
+/// time, and find each other's in L2.
+constexpr std::int64_t share_begin(const Plan& plan, unsigned thread_block) {
     return plan.share * thread_block + plan.left_over * thread_block / plan.grid;
 }
 
@@ -219,6 +221,7 @@ constexpr Plan make_plan(const core::Params& params, int rows, int processors, i
         }
         width = params.pairs.width;
         plan.by_tokens = params.d.kind == core::SegmentKind::offsets;
+        plan.tokens = params.d.total_rows + params.d.count * document_overhead;
     } else if (params.pairs.kind == core::PairKind::grouped) {
         blocks = params.q.count * plan.blocks_per_query;
         width = params.pairs.width;
