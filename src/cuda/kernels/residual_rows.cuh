@@ -354,8 +354,16 @@ class ResidualKernel {
     Best best_[2 * Tiles];
 };
 
+// Before Hopper there is no shared memory for four thread blocks, and need not be registers.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+inline constexpr int most_residual_blocks = 3;
+#else
+inline constexpr int most_residual_blocks = 4;
+#endif
+
 template <class Shape>
-__global__ void __launch_bounds__(32 * residual_warps, Shape::blocks)
+__global__ void __launch_bounds__(32 * residual_warps,
+                                  Shape::blocks < most_residual_blocks ? Shape::blocks : most_residual_blocks)
     residual_rows(const __grid_constant__ ResidualArguments call) {
     extern __shared__ uint4 memory[];
     ResidualKernel<Shape>(*reinterpret_cast<ResidualMemory<Shape>*>(memory), call).run();
