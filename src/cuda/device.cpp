@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstdint>
 #include <mutex>
 
 #include "cuda/launch.hpp"
@@ -65,6 +66,33 @@ EncodeTiled encode_tiled() {
         return reinterpret_cast<EncodeTiled>(found);
     }();
     return function;
+}
+
+cudaMemPool_t make_scratch_pool(int ordinal) {
+    // Not a call that a stream under capture minds.
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    check(cudaThreadExchangeStreamCaptureMode(&mode), "scratch memory");
+    cudaMemPoolProps wanted{};
+    wanted.allocType = cudaMemAllocationTypePinned;
+    wanted.location = {cudaMemLocationTypeDevice, ordinal};
+    cudaMemPool_t pool = nullptr;
+    check(cudaMemPoolCreate(&pool, &wanted), "scratch memory");
+    std::uint64_t kept = std::uint64_t{64} << 20;
+    check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept), "scratch memory");
+    check(cudaThreadExchangeStreamCaptureMode(&mode), "scratch memory");
+    return pool;
+}
+
+// Of the current device. Its own pool gives all memory back to the system whenever the host waits for the device, and
+// getting it again takes milliseconds: ours keeps some.
+cudaMemPool_t scratch_pool() {
+    static std::array<cudaMemPool_t, most_devices> pools{};
+    static std::array<std::once_flag, most_devices> once;
+    int ordinal = 0;
+    check(cudaGetDevice(&ordinal), "cudaGetDevice");
+    const auto at = static_cast<std::size_t>(ordinal);
+    std::call_once(once[at], [&] { pools[at] = make_scratch_pool(ordinal); });
+    return pools[at];
 }
 
 CUtensorMapDataType element_of(DType dtype) {
@@ -129,7 +157,7 @@ Scratch::Scratch(void* given, std::size_t bytes, void* stream)
     : data_(static_cast<std::byte*>(given)), stream_(stream) {
     if (given != nullptr || bytes == 0) return;
     void* memory = nullptr;
-    check(cudaMallocAsync(&memory, bytes, static_cast<cudaStream_t>(stream)), "scratch memory");
+    check(cudaMallocFromPoolAsync(&memory, bytes, scratch_pool(), static_cast<cudaStream_t>(stream)), "scratch memory");
     data_ = static_cast<std::byte*>(memory);
     owned_ = true;
 }

@@ -42,7 +42,7 @@ class CurrentDevice {
     bool changed_ = false;
 };
 
-/// Scratch memory: what the caller brought, else from the stream's pool until the end of the scope.
+/// Scratch memory: what the caller brought, else from a pool until the end of the scope.
 class Scratch {
   public:
     Scratch(void* given, std::size_t bytes, void* stream);
