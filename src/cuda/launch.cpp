@@ -36,7 +36,26 @@ bool part_filled(TokenType type, std::int64_t dim) {
     return bytes < 2 * slot_row_bytes && bytes % slot_row_bytes != 0;
 }
 
+int slots_beside(const KernelEntry& entry, const core::Params& params, int rows) {
+    const int beside = copy_engine_reads(params) ? 0 : ninths_bytes_of(entry.type);
+    return ring_slots(entry.type, params.dim, rows, entry.control_bytes, entry.rings,
+                      device_info(params.place.ordinal).shared_bytes, beside);
+}
+
+/// Warpgroups that take turns do so tile by tile, and none of a tile's slots is free before the last one's turn.
+int least_slots(const KernelEntry& entry, const core::Params& params) {
+    const int dims = slot_dims_of(entry.type);
+    return entry.row_step == 0 ? ring_slots_least : static_cast<int>((params.dim + dims - 1) / dims);
+}
+
 int rows_for(const KernelEntry& entry, const core::Params& params) {
+    if (entry.row_step != 0) {
+        int rows = entry.rows;
+        while (rows > 2 * entry.row_step && slots_beside(entry, params, rows) < least_slots(entry, params)) {
+            rows -= entry.row_step;
+        }
+        return rows;
+    }
     if (entry.least_rows == entry.rows) return entry.rows;
     return block_rows(entry.type, params.dim, padded_rows(params), entry.least_rows, entry.rows, entry.control_bytes,
                       device_info(params.place.ordinal).shared_bytes);
@@ -58,11 +77,9 @@ int query_rows_held(const KernelEntry& entry, const core::Params& params, const 
 
 /// Slots of each ring; 0 where shared memory is too small.
 int slots_for(const KernelEntry& entry, const core::Params& params, const Plan& plan) {
-    const bool copied = copy_engine_reads(params);
-    const int beside = copied ? 0 : ninths_bytes_of(entry.type);
-    const int fit = ring_slots(entry.type, params.dim, query_rows_held(entry, params, plan), entry.control_bytes,
-                               entry.rings, device_info(params.place.ordinal).shared_bytes, beside);
-    const bool limited = copied && entry.rings >= many_rings && entry.type != TokenType::f32;
+    const int fit = slots_beside(entry, params, query_rows_held(entry, params, plan));
+    if (fit < least_slots(entry, params)) return 0;
+    const bool limited = copy_engine_reads(params) && entry.rings >= many_rings && entry.type != TokenType::f32;
     return limited && part_filled(entry.type, params.dim) ? std::min(fit, slots_of_part_filled) : fit;
 }
 

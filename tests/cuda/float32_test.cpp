@@ -246,6 +246,24 @@ TEST(Tf32, EveryRowAgrees) {
     }
 }
 
+// Tiles of more slots than a ring has beside 256 query rows: blocks have fewer.
+TEST(Tf32, TokensOfManyDimensionsBesideManyRows) {
+    for (const std::int64_t dim : {132, 160, 192}) {
+        for (const std::int64_t lq : {180, 256, 700}) {
+            Sample sample({Layout::cross, DType::f32, 1, 9, lq, 300, dim, false, false, 9}, normal());
+            sample.request.options.precision = Precision::high;
+            SCOPED_TRACE(::testing::PrintToString(sample.shape()));
+            const core::Problem problem = core::make_problem(sample.request);
+            const std::vector<const core::Kernel*> rows = tf32_rows();
+            const Results first = run(*rows.back(), problem);
+            for (const core::Kernel* row : rows) {
+                SCOPED_TRACE(row->name);
+                EXPECT_TRUE(same_bits(run(*row, problem).scores, first.scores));
+            }
+        }
+    }
+}
+
 TEST(Tf32, NanAndInfinity) {
     Dense sample({1, 2, 40}, normal(), {3, 50, 40}, normal(), 5);
     sample.d.set(7 * 40 + 3, std::nan(""));
