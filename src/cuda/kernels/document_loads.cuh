@@ -3,9 +3,9 @@
 // give them. Where other warps have nothing to do, they help: a slot is full when each has arrived.
 //
 // Tokens are copied by the aligned pieces of 16 bytes that they lie in, past L1, which would hold too little of what is
-// under way, and so arrive up to 15 bytes too early (shifted_rows.cuh). Who moves them depends on who has the time: the
-// warpgroup that reads them, when all copies are there; or the warps that copy, a few slots later, until when a slot is
-// *open*. A warp's share are every so-manieth 16 rows, which it both copies and moves.
+// under way, and so arrive up to 15 bytes too early (shifted_rows.cuh). They are moved by the warps that read them, and
+// those that copy take slots in turn; or, a few slots later, until when a slot is *open*, by the warps that copy. A
+// warp's share are then every so-manieth 16 rows, which it both copies and moves.
 #pragma once
 
 #include <cstdint>
@@ -52,23 +52,17 @@ class DocumentLoads {
         const int slots = boxes == 0 && !WholeTiles ? 1 : slots_of_tile();
         const std::byte* first = document + tile.base * call_.params.d.row_stride;
         const int count = boxes * box_tokens < left ? boxes * box_tokens : left;
-        make_room(true);
-        if (team_.member == 0 && lane_ == 0) ring_.tiles[stage_of(next_.slot)] = tile;
-        if constexpr (is_scaled(Type)) {
-            const bool brings = scales_ != 0 && team_.member == 0;
-            if (brings)
-                copy_scales(scales_ + stage_of(next_.slot) * scales_of_stage_bytes, call_.d_scales, first_scale, count);
-        }
+        const int rows = count * 16 + offset_in_piece(first);
         for (int s = 0; s < slots; ++s) {
-            if (s > 0) make_room(!WholeTiles);
-            copy(first + s * row_bytes, count, token_bytes() - s * row_bytes);
-            const int rows = count * 16 + offset_in_piece(first);
-            if constexpr (readers_move) {
-                hand_over(rows);
-            } else {
-                close_copy_group();
-                if (lane_ == next_.slot) rows_of_slot_ = rows;
-                ++open_;
+            if (takes_next()) {
+                make_room(!WholeTiles || s == 0 || readers_move);
+                if (s == 0) begin_tile(tile, first_scale, count);
+                copy(first + s * row_bytes, count, token_bytes() - s * row_bytes);
+                if constexpr (readers_move) {
+                    hand_over(rows);
+                } else {
+                    keep_open(rows);
+                }
             }
             next_.advance(slots_in_use());
         }
@@ -78,17 +72,17 @@ class DocumentLoads {
         if constexpr (!readers_move) {
             while (open_ > 0) close_oldest();
         }
+        if (!takes_next()) return;
         while (!next_is_empty()) {
         }
-        if constexpr (readers_move) {
-            if (team_.member == 0 && lane_ == 0) ring_.tiles[stage_of(next_.slot)] = end;
-            for (int s = 0; s < (WholeTiles ? slots_of_tile() : 1); ++s) hand_over(0);
-            return;
+        if ((readers_move || team_.member == 0) && lane_ == 0) ring_.tiles[stage_of(next_.slot)] = end;
+        for (int s = 0; s < (WholeTiles ? slots_of_tile() : 1); ++s) {
+            if constexpr (readers_move) {
+                hand_over(0);
+            } else {
+                if (lane_ == 0) arrive(&ring_.full[stage_of(next_.slot)]);
+            }
         }
-        if (lane_ != 0) return;
-        const int stage = stage_of(next_.slot);
-        if (team_.member == 0) ring_.tiles[stage] = end;
-        for (int s = 0; s < (WholeTiles ? slots_of_tile() : 1); ++s) arrive(&ring_.full[stage]);
     }
 
   private:
@@ -128,7 +122,25 @@ class DocumentLoads {
         return empty;
     }
 
-    // A slot is full when the copies of all lanes are there: 33 arrivals a warp.
+    /// Whether the slot that comes next is this warp's, where readers move rows: each warp has slots of its own, so
+    /// that what has to be found for a slot is found once.
+    [[nodiscard]] __device__ __forceinline__ bool takes_next() const {
+        if constexpr (!readers_move) return true;
+        const unsigned of_first = team_.members == 1 ? 0xfffU : (team_.members == 2 ? 0x555U : 0x249U);
+        static_assert(most_stages == 12);
+        return (of_first << team_.member >> next_.slot & 1U) != 0;
+    }
+
+    __device__ __forceinline__ void begin_tile(const Tile& tile, std::int64_t first_scale, int count) {
+        if (!readers_move && team_.member != 0) return;
+        const int stage = stage_of(next_.slot);
+        if (lane_ == 0) ring_.tiles[stage] = tile;
+        if constexpr (is_scaled(Type)) {
+            if (scales_ != 0) copy_scales(scales_ + stage * scales_of_stage_bytes, call_.d_scales, first_scale, count);
+        }
+    }
+
+    // A slot is full when the copies of all lanes are there: 33 arrivals.
     __device__ __forceinline__ void hand_over(int rows) {
         const int stage = stage_of(next_.slot);
         if (lane_ == 0) {
@@ -136,6 +148,12 @@ class DocumentLoads {
             arrive(&ring_.full[stage]);
         }
         arrive_behind_copies(&ring_.full[stage]);
+    }
+
+    __device__ __forceinline__ void keep_open(int rows) {
+        close_copy_group();
+        if (lane_ == next_.slot) rows_of_slot_ = rows;
+        ++open_;
     }
 
     // Readers may wait for what is open before they leave a slot.
@@ -171,60 +189,90 @@ class DocumentLoads {
         }
     }
 
-    /// The piece in which `from` lies: what it has from `left` bytes behind `from` on becomes zero.
-    __device__ __forceinline__ static void copy_piece(std::uint32_t to, const std::byte* from, int left) {
-        const int offset = offset_in_piece(from);
-        const int bytes = left + offset;
-        copy_up_to_16_bytes(to, from - offset, bytes < 0 ? 0 : (bytes < 16 ? bytes : 16));
+    /// Of the piece in which `from` lies, what is the token's that ends `left` bytes behind `from`.
+    __device__ __forceinline__ static int bytes_of_piece(const std::byte* from, int left) {
+        const int bytes = left + offset_in_piece(from);
+        return bytes < 0 ? 0 : (bytes < 16 ? bytes : 16);
     }
-    /// The whole of it.
-    __device__ __forceinline__ static void copy_piece(std::uint32_t to, const std::byte* from) {
-        copy_16_bytes(to,
-                      reinterpret_cast<const std::byte*>(reinterpret_cast<std::uintptr_t>(from) & ~std::uintptr_t{15}));
+    /// The piece in which `from` lies. Whole: all of it; else so many bytes, zeros behind them.
+    template <bool Whole>
+    __device__ __forceinline__ static void copy_piece(std::uint32_t to, const std::byte* from, int bytes) {
+        const auto* piece =
+            reinterpret_cast<const std::byte*>(reinterpret_cast<std::uintptr_t>(from) & ~std::uintptr_t{15});
+        if constexpr (Whole) {
+            copy_16_bytes(to, piece);
+        } else {
+            copy_up_to_16_bytes(to, piece, bytes);
+        }
     }
 
     /// Up to 128 bytes of `count` tokens, whose numbers end `bytes` behind `first`; zeros there.
     __device__ __forceinline__ void copy(const std::byte* first, int count, int bytes) const {
         if (bytes >= row_bytes) {
-            copy_steps<true>(first, count, bytes);
+            copy_rows<true>(first, count, bytes);
         } else {
-            copy_steps<false>(first, count, bytes);
+            copy_rows<false>(first, count, bytes);
         }
-        if (call_.d_shifted) copy_ninths(first, count, (bytes < row_bytes ? bytes : row_bytes) - row_bytes);
+        if (call_.d_shifted) copy_ninths(first, count, bytes - row_bytes);
     }
 
-    // Eight lanes a row.
+    // Eight lanes a row, 16 rows at a time. An instruction that copies reads its address late, and copies one after the
+    // other out of the same registers would wait for that: each has an address of its own. 16 rows further a row starts
+    // in the same byte of a piece.
     template <bool Whole>
-    __device__ __forceinline__ void copy_steps(const std::byte* first, int count, int bytes) const {
-        const std::int64_t stride = call_.params.d.row_stride;
+    __device__ __forceinline__ void copy_rows(const std::byte* first, int count, int bytes) const {
         const int lane = lane_anew();
         const int piece = lane % pieces_of_slot;
-        const std::uint32_t slot = slot_address(next_.slot);
+        const int row = lane / pieces_of_slot;
+        const std::int64_t four = 4 * call_.params.d.row_stride;
+        first += piece * 16;
+        int sizes[4] = {};
+        if constexpr (!Whole) {
+            const std::byte* from = row_from(first, row);
+#pragma unroll
+            for (int i = 0; i < 4; ++i, from += four) sizes[i] = bytes_of_piece(from, bytes - piece * 16);
+        }
+        // Four rows further a piece lies in the other half of the row: see piece_offset.
+        const std::uint32_t to = slot_address(next_.slot) + piece_offset(row, piece);
+        const int step = readers_move ? rows_of_step : team_.members * rows_of_step;
+        count -= row;
+        int begin = readers_move ? 0 : team_.member * rows_of_step;
+        const std::byte* from = row_from(first, begin + row);
 #pragma unroll 1
-        for (int step = team_.member * rows_of_step; step < count; step += team_.members * rows_of_step) {
-            int row = step + lane / pieces_of_slot;
-            const std::byte* from = first + row * stride + piece * 16;
-#pragma unroll(PiecesOfLane == 2 ? 2 : 4)
-            for (int i = 0; i < rows_of_step / 4; ++i, row += 4, from += 4 * stride) {
-                if (row >= count) continue;
-                if constexpr (Whole) {
-                    copy_piece(slot + piece_offset(row, piece), from);
-                } else {
-                    copy_piece(slot + piece_offset(row, piece), from, bytes - piece * 16);
-                }
+        for (; begin < count; begin += step, from += step / 4 * four) {
+            const std::uint32_t there = to + static_cast<std::uint32_t>(begin * row_bytes);
+            const std::uint32_t half = there ^ 64U;
+            if (begin + 12 < count) {
+                copy_piece<Whole>(there, from, sizes[0]);
+                copy_piece<Whole>(half + 4 * row_bytes, from + four, sizes[1]);
+                copy_piece<Whole>(there + 8 * row_bytes, from + 2 * four, sizes[2]);
+                copy_piece<Whole>(half + 12 * row_bytes, from + 3 * four, sizes[3]);
+                continue;
             }
+            copy_piece<Whole>(there, from, sizes[0]);
+            if (begin + 4 < count) copy_piece<Whole>(half + 4 * row_bytes, from + four, sizes[1]);
+            if (begin + 8 < count) copy_piece<Whole>(there + 8 * row_bytes, from + 2 * four, sizes[2]);
         }
     }
+
+    // What rows have in the ninth piece, a row a lane. Loading warps move only rows that they copied.
     __device__ __forceinline__ void copy_ninths(const std::byte* first, int count, int left) const {
-        const std::int64_t stride = call_.params.d.row_stride;
-        const std::uint32_t ninths = ninths_address(next_.slot);
+        constexpr int at_once = readers_move ? 32 : rows_of_step;
         const int lane = lane_anew();
+        if (lane >= at_once) return;
+        const int step = readers_move ? at_once : team_.members * at_once;
+        int row = lane + (readers_move ? 0 : team_.member * at_once);
+        const int size = bytes_of_piece(row_from(first + row_bytes, lane), left);
 #pragma unroll 1
-        for (int step = team_.member * rows_of_step; step < count; step += team_.members * rows_of_step) {
-            const int row = step + lane;
-            if (lane >= rows_of_step || row >= count) continue;
-            copy_piece(ninths + static_cast<std::uint32_t>(row * 16), first + row * stride + row_bytes, left);
+        for (; row < count; row += step) {
+            copy_piece<false>(ninths_address(next_.slot) + static_cast<std::uint32_t>(row * 16),
+                              row_from(first + row_bytes, row), size);
         }
+    }
+
+    /// The address `row` rows behind one.
+    [[nodiscard]] __device__ __forceinline__ const std::byte* row_from(const std::byte* address, int row) const {
+        return address + row * call_.params.d.row_stride;
     }
 
     /// Moves what was copied too early. `rows`: how many there are, and where in
@@ -235,8 +283,7 @@ class DocumentLoads {
         for (int step = team_.member * rows_of_step; step < rows / 16; step += team_.members * rows_of_step) {
 #pragma unroll 1
             for (int row = 0; row < rows_of_step; row += Rows::at_once) {
-                Rows::move(slot_address(slot), ninths_address(slot), step + row, static_cast<unsigned>(rows),
-                           static_cast<unsigned>(call_.params.d.row_stride));
+                Rows::move(slot_address(slot), ninths_address(slot), rows, call_.params.d.row_stride, step + row);
             }
         }
     }

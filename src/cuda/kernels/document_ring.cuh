@@ -170,6 +170,17 @@ class DocumentReaderOf {
     [[nodiscard]] __device__ __forceinline__ int slot() const {
         return place_.slot;
     }
+    /// Whether the slot is full, without a rest.
+    [[nodiscard]] __device__ __forceinline__ bool is_full() const {
+        return has_passed(&ring_.full[place_.slot], place_.phase);
+    }
+    [[nodiscard]] __device__ __forceinline__ DocumentRing& ring() const {
+        return ring_;
+    }
+    /// Changes with every pass over the ring.
+    [[nodiscard]] __device__ __forceinline__ std::uint32_t phase() const {
+        return place_.phase;
+    }
     __device__ __forceinline__ void advance() {
         place_.advance(stages_);
     }

@@ -32,9 +32,15 @@ namespace rowmax::cuda {
 template <TokenType Type, int Columns>
 inline constexpr bool normalizes = Type != TokenType::tf32 && !is_scaled(Type) && Columns <= 64;
 
-/// Whether readers move rows that were loaded to where they belong, or, for want of registers, the loading warps.
+/// For want of registers readers move rows that were loaded only while they hold no products, and so all slots of a
+/// tile before they multiply it.
 template <int Columns, bool Indexed>
-inline constexpr bool readers_move = Columns < 128 || !Indexed;
+inline constexpr bool moves_whole_tiles = Columns >= 128 && Indexed;
+
+/// Whether readers move rows that were loaded to where they belong, or, where tiles may be larger than a ring, the
+/// loading warps.
+template <TokenType Type, int Columns, bool Indexed>
+inline constexpr bool readers_move = bytes_of(Type) <= 2 || !moves_whole_tiles<Columns, Indexed>;
 
 template <TokenType Type, int Columns, bool Indexed>
 struct FewRowsControl {
@@ -176,7 +182,7 @@ class FewRowsReader {
         SumOf<Type> sums[Halves][Columns / 2];
         PassingNorm<Type> norm;
         const int slots = slots_of_token<Type>(call_.params.dim);
-        put_right();
+        put_right(0);
         multiply_slot<false>(sums, 0);
         if (normalized()) add_squares<2>(norm, reader_, reader_.slot(), token_of_lane());
 #pragma unroll 1
@@ -184,7 +190,7 @@ class FewRowsReader {
             const int before = reader_.slot();
             reader_.advance();
             reader_.wait_full();
-            put_right();
+            put_right(s);
             multiply_slot<true>(sums, s);
             if (normalized()) add_squares<2>(norm, reader_, reader_.slot(), token_of_lane());
             wait_multiply_groups<1>();
@@ -229,26 +235,35 @@ class FewRowsReader {
         fold(products, keep, token);
     }
 
-    // A slot that was loaded: all warps move its rows to where they belong.
-    __device__ __forceinline__ void put_right() const {
-        if constexpr (!Common && readers_move<Columns, Indexed>) {
-            if (call_.d_by_loads) [[unlikely]]
-                move_rows();
+    // Slot `s` of a tile, if it was loaded: all warps move its rows to where they belong.
+    __device__ __forceinline__ void put_right(int s) const {
+        if constexpr (!Common && readers_move<Type, Columns, Indexed>) {
+            if (!call_.d_by_loads) [[likely]]
+                return;
+            if (!moves_whole_tiles<Columns, Indexed>) {
+                move_rows(reader_);
+            } else if (s == 0) {
+                DocumentReader slot = reader_;
+                for (int i = slots_of_token<Type>(call_.params.dim);;) {
+                    move_rows(slot);
+                    if (--i == 0) break;
+                    slot.advance();
+                    slot.wait_full();
+                }
+            } else {
+                return;
+            }
+            fence_async_proxy();
+            sync_threads(1 + group_, 128);
         }
     }
-    __device__ __forceinline__ void move_rows() const {
+    __device__ __forceinline__ void move_rows(const DocumentReader& slot) const {
         using Rows = ShiftedRows<Type, pieces_moved>;
-        const int slot = reader_.slot();
-        const int rows = control_.rings[group_].rows[slot];
-        const std::uint32_t ninths = ninths_of_ring<Type>(Control::groups, group_, call_.stages) +
-                                     static_cast<std::uint32_t>(slot * ninths_bytes_of(Type));
-#pragma unroll 1
-        for (int first = Rows::at_once * warp_; call_.d_shifted && first < rows / 16; first += 4 * Rows::at_once) {
-            Rows::move(reader_.address(), ninths, first, static_cast<unsigned>(rows),
-                       static_cast<unsigned>(call_.params.d.row_stride));
-        }
-        fence_async_proxy();
-        sync_threads(1 + group_, 128);
+        if (!call_.d_shifted) return;
+        Rows::move_some(slot.address(),
+                        ninths_of_ring<Type>(Control::groups, group_, call_.stages) +
+                            static_cast<std::uint32_t>(slot.slot() * ninths_bytes_of(Type)),
+                        slot.rows(), call_.params.d.row_stride, Rows::at_once * warp_, 4 * Rows::at_once);
     }
 
     // Of the 32 tokens whose products a warp holds, 16 in each half of the tile, every lane finds the norm of one,
@@ -414,8 +429,11 @@ __global__ void __launch_bounds__(tiled_threads(FewRowsControl<Type, Columns, In
     warm_up(arguments, control.warmth);
     constexpr int most_loaders = 4 / Control::groups;
     const int loaders = filling_warps(call, most_loaders);
-    const int arrivals = loaders * (call.d_by_loads && readers_move<Columns, Indexed> ? arrivals_of_copies : 1);
+    const int arrivals = call.d_by_loads && readers_move<Type, Columns, Indexed> ? arrivals_of_copies : loaders;
     if (threadIdx.x == 0) control.turns = Control::groups;
+    static_assert(!moves_whole_tiles<Columns, Indexed> || !readers_move<Type, Columns, Indexed> ||
+                  ring_slots(Type, one_tile_dim_most(Type), Columns * Control::groups, sizeof(Control), Control::groups,
+                             227 * 1024, ninths_bytes_of(Type)) >= slots_of_token<Type>(one_tile_dim_most(Type)));
     if (threadIdx.x % 32 == 0) {
 #pragma unroll
         for (int g = 0; g < Control::groups; ++g) {
@@ -441,7 +459,7 @@ __global__ void __launch_bounds__(tiled_threads(FewRowsControl<Type, Columns, In
         const int ring = warp - 4 * Control::groups;
         const Team team{ring / Control::groups, most_loaders};
         if (team.member < loaders) {
-            fill_ring<Type, false, readers_move<Columns, Indexed> ? 0 : 4, is_scaled(Type), true>(
+            fill_ring<Type, false, readers_move<Type, Columns, Indexed> ? 0 : 4, is_scaled(Type), true>(
                 control.rings[ring % Control::groups], arguments, ring % Control::groups, Control::groups, team, 0,
                 &control.turns);
         }

@@ -16,11 +16,11 @@
 #include "cuda/kernels/document_producer.cuh"
 #include "cuda/kernels/integer_fold.cuh"
 #include "cuda/kernels/kernel_sets.hpp"
+#include "cuda/kernels/moved_tiles.cuh"
 #include "cuda/kernels/oct_sums.cuh"
 #include "cuda/kernels/products.cuh"
 #include "cuda/kernels/query_tile.cuh"
 #include "cuda/kernels/roles.cuh"
-#include "cuda/kernels/shifted_rows.cuh"
 #include "cuda/kernels/token_scales.cuh"
 #include "cuda/prim/shared.cuh"
 #include "cuda/prim/wgmma_integers.cuh"
@@ -50,7 +50,7 @@ struct ManyRowsScales<true> {
 template <TokenType Type>
 struct ManyRowsControl {
     Warmth warmth;
-    DocumentRing ring;
+    MovedRing ring;
     ManyRowsScales<is_scaled(Type)> scales;
     OctSums<many_rows_block> sums;
 };
@@ -58,10 +58,6 @@ struct ManyRowsControl {
 /// Whole tiles fit the ring, and twice, however many dimensions there are: slots are waited for and released together.
 template <TokenType Type>
 inline constexpr bool holds_whole_tiles = bytes_of(Type) <= 2;
-
-/// Whether readers move rows that were loaded to where they belong, or, for want of registers, the loading warps.
-template <TokenType Type>
-inline constexpr bool readers_move_rows = bytes_of(Type) == 2;
 
 template <TokenType Type, bool Indexed>
 class ManyRowsReader {
@@ -93,7 +89,7 @@ class ManyRowsReader {
         if (now.bits == usual_) {
             take_columns<128, true>(now);
         } else {
-            if constexpr (readers_move_rows<Type>) {
+            if constexpr (movers<Type> == Movers::all) {
                 if (call_.d_by_loads) [[unlikely]]
                     put_right();
             }
@@ -130,24 +126,23 @@ class ManyRowsReader {
         }
     }
 
-    // A tile that was loaded: all warps that multiply move its rows to where they belong, 16 rows of a slot at a time.
+    // A tile that was loaded: all warps that multiply move its rows to where they belong, and those of the next one, if
+    // it is there, before they wait for one another: here no register is taken by products.
     __device__ __forceinline__ void put_right() {
-        using Rows = ShiftedRows<Type, 4>;
-        constexpr int of_slot = tile_tokens / Rows::at_once;
-        const int stage = reader_.slot();
-        const int rows = reader_.rows();
-        const std::uint32_t ninths = ninths_of_ring<Type>(1, 0, call_.stages);
-#pragma unroll 1
-        for (int i = 4 * group_ + warp_; call_.d_shifted && i < of_slot * slots_of_tile_; i += reading_warps) {
-            const int slot = i / of_slot;
-            const int first = i % of_slot * Rows::at_once;
-            if (first >= rows / 16) continue;
-            Rows::move(reader_.address() + slot * slot_bytes,
-                       ninths + (stage * slots_of_tile_ + slot) * ninths_bytes_of(Type), first,
-                       static_cast<unsigned>(rows), static_cast<unsigned>(call_.params.d.row_stride));
-        }
-        fence_async_proxy();
-        sync_threads(9, 128 * many_rows_groups);
+        if (usual_ != moved_ahead_bits) move_share(reader_);
+        DocumentReader next = reader_;
+        next.advance();
+        const bool ahead = uniform(next.is_full() ? 1 : 0) != 0;
+        usual_ = ahead ? moved_ahead_bits : loaded_bits;
+        if (ahead) move_share(next);
+        wait(moved(reader_), reader_.phase());
+    }
+    __device__ __forceinline__ void move_share(const DocumentReader& tile) const {
+        move_rows_of_tile<Type>(tile, call_, slots_of_tile_, 4 * group_ + warp_, reading_warps);
+    }
+    // A slot, by the first warpgroup, behind which the others' turns come.
+    __device__ __forceinline__ void put_slot_right() const {
+        if (call_.d_by_loads && group_ == 0) move_rows_of_slot<Type>(reader_, call_, warp_, 9);
     }
 
     __device__ __forceinline__ void begin_unit(const Unit& unit) {
@@ -169,7 +164,9 @@ class ManyRowsReader {
         const int thread = static_cast<int>(threadIdx.x % 128);
         const int used = rows_used(call_.params, call_.plan, unit_);
         at_work_ = uniform(max(2, (used + rows_of_warpgroup - 1) / rows_of_warpgroup));
-        usual_ = group_ < at_work_ && !call_.d_by_loads ? TileFlags::usual : -1;
+        if (movers<Type> != Movers::all || !call_.d_by_loads) {
+            usual_ = group_ < at_work_ && !call_.d_by_loads ? TileFlags::usual : loaded_bits;
+        }
         next_group_ = group_ + 1 < at_work_ ? group_ + 1 : 0;
         if (group_ >= at_work_) return;
         const Row row = row_of(call_.params, call_.plan, unit_, row_number(lane_ % 2));
@@ -245,6 +242,7 @@ class ManyRowsReader {
     __device__ __forceinline__ void take_columns(const TileFlags now) {
         Products<Columns, SumOf<Type>> products[1];
         take_turn();
+        if constexpr (movers<Type> == Movers::first && !Usual) put_slot_right();
         multiply_slot<false>(products[0], 0);
         TileTokens tokens;
         read_tokens<Usual>(tokens);
@@ -256,6 +254,7 @@ class ManyRowsReader {
                 const int before = reader_.slot();
                 reader_.advance();
                 reader_.wait_full();
+                if constexpr (movers<Type> == Movers::first && !Usual) put_slot_right();
                 multiply_slot<true>(products[0], s);
                 wait_multiply_groups<1>();
                 reader_.release(before);
@@ -392,6 +391,9 @@ class ManyRowsReader {
         return holds_tiles ? slots_of_token<Type>(call.params.dim) : 1;
     }
 
+    static constexpr int loaded_bits = -1;
+    static constexpr int moved_ahead_bits = -2;
+
     std::byte* queries_;
     const Arguments& call_;
     const std::uint32_t scales_;  ///< in shared memory
@@ -408,7 +410,9 @@ class ManyRowsReader {
     bool seen_ = false;
     const int slots_of_tile_ = slots_of_token<Type>(call_.params.dim);
     TileFlags next_;
-    int usual_ = -1;      ///< bits of the tiles that take the short way
+    /// Bits of the tiles that take the short way: none where they are loaded, and whether this warp moved the next
+    /// one's rows.
+    int usual_ = loaded_bits;
     int next_group_ = 0;  ///< whose turn is next
     Maximum<Indexed> best_[2];
 };
@@ -429,10 +433,12 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
     if (lane_anew() == 0) {
         int arrivals = 1;  // of each warp that loads, or of the copy engine's
         if (call.d_by_loads && holds_whole_tiles<Type>) {
-            arrivals = (readers_move_rows<Type> ? arrivals_of_copies : 1) * slots_of_token<Type>(call.params.dim);
+            arrivals = slots_of_token<Type>(call.params.dim);
         }
+        if (call.d_by_loads) arrivals *= movers<Type> == Movers::loaders ? loaders : arrivals_of_copies;
         if (!call.d_by_loads && is_scaled(Type)) arrivals = 2;
-        init_ring(control.ring, slots, reading_warps, loaders * arrivals);
+        init_ring(control.ring, slots, reading_warps, arrivals);
+        if (movers<Type> == Movers::all && threadIdx.x == 0) init_moved(control.ring, reading_warps);
         if (threadIdx.x == 0) init_oct_sums(control.sums, reading_warps);
         fence_barrier_init();
     }
@@ -448,7 +454,7 @@ __global__ void __launch_bounds__(tiled_threads(many_rows_groups), 1)
         const bool helps = warp > reading_warps + 1;
         if (warp == reading_warps || (helps && loaders > 1)) {
             const Team team{helps ? warp - reading_warps - 1 : 0, most_loaders};
-            fill_ring<Type, holds_whole_tiles<Type>, readers_move_rows<Type> ? 0 : 2, false>(
+            fill_ring<Type, holds_whole_tiles<Type>, movers<Type> == Movers::loaders ? 2 : 0, false>(
                 control.ring, arguments, 0, 1, team, shared_address(&control.scales));
         }
         if constexpr (is_scaled(Type)) {

@@ -24,6 +24,7 @@
 #include "cuda/kernels/query_tile.cuh"
 #include "cuda/kernels/roles.cuh"
 #include "cuda/kernels/row_maxima.cuh"
+#include "cuda/kernels/shifted_rows.cuh"
 #include "cuda/kernels/token_norms.cuh"
 #include "cuda/prim/wgmma.cuh"
 #include "cuda/tuning.hpp"
@@ -146,6 +147,8 @@ class WideRowsReader {
 #pragma unroll 1
         for (int s = 0; s < slots_of_tile_; s += slots_of_chain) {
             if (s > 0) reader_.wait_full();
+            if (call_.d_by_loads) [[unlikely]]
+                put_right(s);
             take_turn();
             multiply_slot<false>(products[0], s);
             const int first = reader_.slot();
@@ -176,6 +179,30 @@ class WideRowsReader {
             scale_columns(aside, norms_.next() + first_token());
         }
         fold(aside, now);
+    }
+
+    // The slots of a chain, which were loaded: the warps that read them move their rows to where they belong. Each
+    // warpgroup its own half of the tokens, or both together.
+    __device__ __forceinline__ void put_right(int s) {
+        move_rows(reader_);
+        if (s + 1 < slots_of_tile_) {
+            DocumentReader second = reader_;
+            second.advance();
+            second.wait_full();
+            move_rows(second);
+        }
+        fence_async_proxy();
+        sync_threads(halves_ ? 5 + group_ : 5, halves_ ? 128 : 256);
+    }
+    __device__ __forceinline__ void move_rows(const DocumentReader& slot) const {
+        using Rows = ShiftedRows<Type, 4>;
+        static_assert(tile_tokens == wide_rows_warps * Rows::at_once);
+        const std::uint32_t ninths =
+            ninths_of_ring<Type>(1, 0, call_.stages) + static_cast<std::uint32_t>(slot.slot() * ninths_bytes_of(Type));
+        const int first = Rows::at_once * (4 * group_ + warp_);
+        if (call_.d_shifted && first < slot.rows() / 16) {
+            Rows::move(slot.address(), ninths, slot.rows(), call_.params.d.row_stride, first);
+        }
     }
 
     /// Whose norm a thread finds. With halves, half of the threads repeat what others do.
@@ -264,7 +291,7 @@ __global__ void __launch_bounds__(tiled_threads(wide_rows_groups), 1)
     const bool looks_after_far = may_be_far<Type> && call.params.normalize;
     const int loaders = filling_warps(call, looks_after_far ? 1 : 3);
     if (threadIdx.x % 32 == 0) {
-        init_ring(control.ring, slots, wide_rows_warps, loaders);
+        init_ring(control.ring, slots, wide_rows_warps, call.d_by_loads ? arrivals_of_copies : 1);
         if (threadIdx.x == 0) init_maxima(control.maxima, wide_rows_warps);
         if (threadIdx.x / 32 - 1 < wide_rows_groups) {
             init_norms(control.norms[threadIdx.x / 32 - 1], wide_rows_warps / wide_rows_groups);
@@ -282,7 +309,7 @@ __global__ void __launch_bounds__(tiled_threads(wide_rows_groups), 1)
         // The last two warps help.
         const bool helps = warp > wide_rows_warps + 1;
         if (warp == wide_rows_warps || (helps && loaders > 1)) {
-            fill_ring(control.ring, arguments, 0, 1, {helps ? warp - wide_rows_warps - 1 : 0, loaders});
+            fill_ring<Type, false, 0>(control.ring, arguments, 0, 1, {helps ? warp - wide_rows_warps - 1 : 0, loaders});
         }
         if (warp == wide_rows_warps + 1) RowWriter<Indexed, wide_rows_block, true>(control.maxima, call).run();
         if constexpr (may_be_far<Type>) {
