@@ -21,6 +21,7 @@
 #include "cuda/kernels/query_parts.cuh"
 #include "cuda/kernels/roles.cuh"
 #include "cuda/kernels/scores.cuh"
+#include "cuda/kernels/shifted_rows.cuh"
 #include "cuda/prim/shared.cuh"
 #include "cuda/prim/wgmma_registers.cuh"
 
@@ -137,6 +138,8 @@ class SplitRowsReader {
         if (!seen_) maxima_.start(first_kept(tile.keep, tile.base));
         seen_ = true;
         token_ = tile.base + 16 * warp_ + lane_ / 4;
+        if (call_.d_shifted) [[unlikely]]
+            early_ = byte_in_piece(reader_.rows(), 16 * warp_ + lane_ / 4, call_.params.d.row_stride);
         keep_ = tile.keep[warp_ / 2] >> (warp_ % 2 * 16) & 0xffffU;
     }
 
@@ -213,15 +216,30 @@ class SplitRowsReader {
     /// Of the first of this thread's two tokens, or the one that comes 8 later: pieces 2 (l % 4) and the next.
     [[nodiscard]] __device__ __forceinline__ QuadNumbers numbers_of(int later) const {
         const std::uint32_t token = reader_.token(reader_.slot(), 16 * warp_ + lane_ / 4) + later * row_bytes;
+        std::uint32_t pieces[steps_of_chunk + 1][4];
+#pragma unroll
+        for (int s = 0; s < steps_of_chunk; ++s) load_shared(token ^ piece_of_step(s), pieces[s]);
+        if (call_.d_shifted) [[unlikely]] {
+            load_shared(lane_ % 4 == 3 ? ninth_of(later) : token ^ piece_of_step(steps_of_chunk),
+                        pieces[steps_of_chunk]);
+            later_bytes<4>(pieces, early_);
+        }
         QuadNumbers numbers;
 #pragma unroll
         for (int s = 0; s < steps_of_chunk; ++s) {
-            std::uint32_t words[4];
-            load_shared(token ^ static_cast<std::uint32_t>(16 * (2 * (lane_ % 4) + s)), words);
-            numbers.step[s] = make_float4(__uint_as_float(words[0]), __uint_as_float(words[1]),
-                                          __uint_as_float(words[2]), __uint_as_float(words[3]));
+            numbers.step[s] = make_float4(__uint_as_float(pieces[s][0]), __uint_as_float(pieces[s][1]),
+                                          __uint_as_float(pieces[s][2]), __uint_as_float(pieces[s][3]));
         }
         return numbers;
+    }
+    [[nodiscard]] __device__ __forceinline__ std::uint32_t piece_of_step(int s) const {
+        return static_cast<std::uint32_t>(16 * (2 * (lane_ % 4) + s));
+    }
+    /// Of a token that was loaded from an address that is no multiple of 16 bytes.
+    [[nodiscard]] __device__ __forceinline__ std::uint32_t ninth_of(int later) const {
+        const int row = 16 * warp_ + lane_ / 4 + later;
+        return ninths_of_ring<TokenType::f32>(Control::groups, group_, call_.stages) +
+               static_cast<std::uint32_t>(reader_.slot() * ninths_bytes_of(TokenType::f32) + row * 16);
     }
 
     /// Computes directly what the parts cannot give.
@@ -291,6 +309,7 @@ class SplitRowsReader {
     int token_ = 0;
     bool seen_ = false;
     std::uint32_t keep_ = 0;
+    unsigned early_ = 0;  ///< bytes by which this thread's tokens were loaded too early
     ColumnMaxima<Columns, Indexed> maxima_;
 };
 
@@ -309,10 +328,11 @@ __global__ void __launch_bounds__(tiled_threads(SplitRowsControl<Columns, Indexe
     warm_up(arguments, control.warmth);
     constexpr int most_loaders = 4 / Control::groups;
     const int loaders = filling_warps(call, most_loaders);
+    const int arrivals = call.d_by_loads ? arrivals_of_copies : 1;
     if (lane_anew() == 0) {
 #pragma unroll
         for (int g = 0; g < Control::groups; ++g) {
-            init_ring(control.rings[g], slots + g * call.stages * slot_bytes_of(type), 4, loaders);
+            init_ring(control.rings[g], slots + g * call.stages * slot_bytes_of(type), 4, arrivals);
         }
         fence_barrier_init();
     }
@@ -329,8 +349,8 @@ __global__ void __launch_bounds__(tiled_threads(SplitRowsControl<Columns, Indexe
         const int ring = warp - 4 * Control::groups;
         const Team team{ring / Control::groups, most_loaders};
         if (team.member < loaders) {
-            fill_ring<type>(control.rings[ring % Control::groups], arguments, ring % Control::groups, Control::groups,
-                            team);
+            fill_ring<type, false, 0>(control.rings[ring % Control::groups], arguments, ring % Control::groups,
+                                      Control::groups, team);
         }
     }
 }
