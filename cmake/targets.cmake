@@ -16,8 +16,9 @@ endif()
 if(ROWMAX_BUILD_FUZZERS)
   target_compile_options(rowmax_build_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX,C>:-fsanitize=fuzzer-no-link>)
 endif()
+# Device code exports nothing, and takes longest: a compiler cache finds it again whichever library is built.
 if(NOT BUILD_SHARED_LIBS)
-  target_compile_definitions(rowmax_build_flags INTERFACE ROWMAX_STATIC)
+  target_compile_definitions(rowmax_build_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX,C>:ROWMAX_STATIC>)
 endif()
 
 # One layer of the library: an object library that sees include/ and src/.

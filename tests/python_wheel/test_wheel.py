@@ -30,7 +30,9 @@ def run(*command, **keywords):
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", folder, ROOT)
+    # With the flags of all other builds of a test run, so that a compiler cache has the objects.
+    flags = ("--config-settings", "cmake.define.ROWMAX_WERROR=ON")
+    run(sys.executable, "-m", "pip", "wheel", "--no-deps", *flags, "--wheel-dir", folder, ROOT)
     (wheel,) = folder.glob("*.whl")
     return wheel
 
