@@ -1,6 +1,7 @@
 """What docs/benchmarks.md says of compressed documents on a GPU, from result files of bench/gpu/{compressed,residual}.py."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import results
@@ -34,21 +35,25 @@ def _tables(lines: list[dict], name: Callable[[dict], str], table: Table) -> lis
     return parts
 
 
-def codes(path: Path, table: Table) -> str:
+def codes(path: Path, table: Table, title: str = "int8 and float8") -> str:
     first, *lines = results.read(path)
     note = f"""Milliseconds, calls replayed from a graph (share of the floor: each byte read once, or float8's matrix rate, the same
 for int8), and one call from Python, timed by events. Errors are of the sum of |q| |d| of the codes. Rows named quantize
 make the codes. Two stages: a scan of codes that are there, and exact scores of 400 documents.
 {first['date']}, commit `{first['commit']}`, `{path.name}`."""
-    return "\n\n".join(["### int8 and float8", note, *_tables(lines, _name, table)])
+    return "\n\n".join([f"### {title}", note, *_tables(lines, _name, table)])
 
 
-def residual(path: Path, table: Table) -> str:
+def residual(path: Path, table: Table, title: str = "Residual codes and sign bits") -> str:
     first, *lines = results.read(path)
     note = f"""Milliseconds, calls replayed from a graph (share of the floor: each byte read once), and one call from Python, timed
 by events. {first['date']}, commit `{first['commit']}`, `{path.name}`."""
     parts = _tables(lines, lambda line: f"{NAMES[line['impl']]}, {line['dtype']}", table)
-    return "\n\n".join(["### Residual codes and sign bits", note, *parts])
+    return "\n\n".join([f"### {title}", note, *parts])
 
 
-TOPICS = {"codes": codes, "residual": residual}
+# The others: of an earlier run, what the newest had no time for.
+TOPICS = {
+    "codes": codes, "codes-others": partial(codes, title="int8 and float8, other cases, of older kernels"),
+    "residual": residual, "residual-others": partial(residual, title="Residual codes and sign bits, other cases, of older kernels"),
+}  # fmt: skip
