@@ -20,6 +20,7 @@ Run = Callable[[], object]
 
 POINTS = (  # name, points a side, coordinates
     ("chamfer-10k", 10_000, 3),
+    ("chamfer-100", 100, 3),  # what a step costs the host
     ("chamfer-100k", 100_000, 3),
     ("surface-100k", 100_000, 3),
     ("chamfer-1m", 1_000_000, 3),
