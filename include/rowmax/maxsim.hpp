@@ -75,7 +75,8 @@ struct Device {
     int ordinal = 0;         ///< of the CUDA device
     void* stream = nullptr;  ///< cudaStream_t: work is queued there and not waited for
     /// CUDA: hands out scratch memory of the device, at most once a call, or null when there is none left. It must live
-    /// until the work of the call is done. Absent: calls that need scratch memory take it from the stream's pool.
+    /// until the work of the call is done. Absent: calls that need scratch memory take it from a pool of
+    /// the library, which keeps up to 64 MiB.
     void* (*allocate)(void* context, std::size_t bytes) = nullptr;
     void* context = nullptr;
 };

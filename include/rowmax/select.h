@@ -2,11 +2,12 @@
  *
  * Nearest points, Chamfer distances, the inverse of an index and sums by it, forward and backward. rowmax/nearest.hpp
  * and rowmax/scatter.hpp say what each gives to the bit; here is how C says it. Results are the same on every run, for
- * any number of threads and on both kinds of device.
+ * any number of threads and on both kinds of device, except for sums in any_order.
  *
  * Scratch memory: rowmax_X_workspace takes the arguments of rowmax_X, checks them, and says how many bytes of the
- * device's memory the call needs; rowmax_X then takes so many, at a multiple of 256 bytes. On the CPU that is 0. With
- * NULL and 0, a CUDA call takes what it needs from the stream's memory pool.
+ * device's memory the call needs; rowmax_X then takes so many, at a multiple of 256 bytes. On the CPU that is 0, and
+ * only the structs are looked at. With NULL and 0, a CUDA call takes what it needs from a memory pool of the library,
+ * which keeps up to 64 MiB.
  */
 #ifndef ROWMAX_SELECT_H
 #define ROWMAX_SELECT_H

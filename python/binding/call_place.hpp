@@ -11,7 +11,7 @@ namespace rowmax::python {
 
 /// For operators without a Request. Of a CUDA device's memory, tensors say themselves what their current stream is
 /// (tensors.hpp), and hand out scratch memory; for arrays of other libraries `stream` says it, on which they are then
-/// used, and scratch memory is of the stream's pool. Lives until the call has returned.
+/// used, and scratch memory is of the library's pool. Lives until the call has returned.
 class CallPlace {
   public:
     explicit CallPlace(std::optional<std::uintptr_t> stream = std::nullopt) : stream_(stream) {}

@@ -231,6 +231,8 @@ def backward(
 ) -> list[Tensor | None]:
     """Gradients of Q, H, W and b, None where not wanted."""
     starts = extras.get("cu_seqlens_d")
+    if starts is not None:  # as the forward pass reads them: strided ones too, and lies within what there is
+        starts = starts.clamp(0, H.shape[-2]).contiguous()
     queries = _as_items(Q.detach()).float()
     documents = _last_contiguous(H.detach() if starts is not None else _as_items(H.detach()))
     extras = extras | {name: _last_contiguous(extras[name]) for name in ("b",) if name in extras}

@@ -58,7 +58,7 @@ void ask_for_bytes(const Device& device, std::size_t* bytes, Run run) {
 
 rowmax::PointRequest points_of(const rowmax_point_request* request) {
     require(request, "request");
-    constexpr std::size_t first_size = sizeof(rowmax_point_request);
+    constexpr std::size_t first_size = offsetof(rowmax_point_request, threads) + sizeof(int32_t);
     const rowmax_point_request known = known_form(*request, first_size, "point_request");
     rowmax::PointRequest out;
     out.p = {view_of(known.p.points, "P"), view_of(known.p.mask, "p_mask"),
@@ -101,7 +101,7 @@ struct IndexCall {
 
 IndexCall index_call_of(const rowmax_index_request* request) {
     require(request, "request");
-    constexpr std::size_t first_size = sizeof(rowmax_index_request);
+    constexpr std::size_t first_size = offsetof(rowmax_index_request, any_order) + sizeof(int32_t);
     const rowmax_index_request known = known_form(*request, first_size, "index_request");
     IndexCall call;
     call.index = view_of(known.index, "index");

@@ -12,7 +12,7 @@ namespace rowmax::capi {
 class Workspace {
   public:
     Workspace(void* memory, std::size_t bytes);
-    /// The same device, whose scratch memory is this; it must outlive the call. Without memory: the stream's pool.
+    /// The same device, whose scratch memory is this; it must outlive the call. Without memory: the library's pool.
     [[nodiscard]] Device on(Device device);
 
   private:

@@ -12,8 +12,8 @@
 
 namespace rowmax::core {
 
-/// `bytes` of scratch memory from the caller, where it hands any out; else the backend takes them from the stream's
-/// pool.
+/// `bytes` of scratch memory from the caller, where it hands any out; else the backend takes them from a pool of
+/// its own.
 inline void place_workspace(Place& place, const Device& device, std::size_t bytes, std::string_view name) {
     if (bytes == 0 || device.allocate == nullptr) return;
     place.workspace = device.allocate(device.context, bytes);

@@ -68,18 +68,29 @@ EncodeTiled encode_tiled() {
     return function;
 }
 
+/// What a stream under capture does not mind, though another thread's might.
+class RelaxedCapture {
+  public:
+    RelaxedCapture() { check(cudaThreadExchangeStreamCaptureMode(&mode_), "scratch memory"); }
+    ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+    RelaxedCapture(const RelaxedCapture&) = delete;
+    RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+  private:
+    cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 cudaMemPool_t make_scratch_pool(int ordinal) {
-    // Not a call that a stream under capture minds.
-    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-    check(cudaThreadExchangeStreamCaptureMode(&mode), "scratch memory");
+    const RelaxedCapture relaxed;
     cudaMemPoolProps wanted{};
     wanted.allocType = cudaMemAllocationTypePinned;
     wanted.location = {cudaMemLocationTypeDevice, ordinal};
     cudaMemPool_t pool = nullptr;
     check(cudaMemPoolCreate(&pool, &wanted), "scratch memory");
     std::uint64_t kept = std::uint64_t{64} << 20;
-    check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept), "scratch memory");
-    check(cudaThreadExchangeStreamCaptureMode(&mode), "scratch memory");
+    const cudaError_t error = cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept);
+    if (error != cudaSuccess) cudaMemPoolDestroy(pool);
+    check(error, "scratch memory");
     return pool;
 }
 

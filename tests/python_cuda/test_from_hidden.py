@@ -240,6 +240,24 @@ def test_gradients_of_layouts_equal_the_cpu(layout, dtype):
             assert torch.equal(a.cpu(), b)
 
 
+OFFSETS = {"true": [0, 4, 4, 60, 90], "beyond": [-3, 4, 4, 60, 1 << 60], "falling": [0, 50, 20, 90, 90]}
+
+
+@pytest.mark.parametrize("offsets", OFFSETS.values(), ids=OFFSETS)
+def test_gradients_read_offsets_as_scores_do(offsets):
+    """Every other element of an array, and lies, which are clamped to the tokens there are."""
+    q, h, w = normal(3, 4, 16), normal(90, 24, seed=1), normal(16, 24, seed=2)
+    cu = torch.tensor(offsets, device="cuda")
+    strided = torch.stack([cu, cu + 7], 1)[:, 0]
+    results = []
+    for where in (strided, cu.clamp(0, 90)):
+        given = [x.clone().requires_grad_() for x in (q, h, w)]
+        scores = rowmax.maxsim_from_hidden(*given, cu_seqlens_d=where)
+        results.append((scores.detach(), *torch.autograd.grad(scores.nansum(), given)))
+    for found, wanted in zip(*results, strict=True):
+        assert torch.equal(found, wanted)
+
+
 def test_memory_is_bounded():
     """Projected tokens alone would take 256 MiB."""
     q, w = normal(16, 32, 128), normal(128, 768, seed=1)

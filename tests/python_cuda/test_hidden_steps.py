@@ -1,9 +1,10 @@
 """The steps between the matrix products of maxsim_from_hidden's backward pass, against their definitions in torch."""
 
-import hidden_steps
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import hidden_steps  # noqa: E402
 
 from rowmax._torch_hidden_steps import Steps  # noqa: E402
 
