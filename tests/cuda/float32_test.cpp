@@ -216,24 +216,28 @@ TEST(Tf32, StaysWithinItsBound) {
     }
 }
 
+void expect_rows_agree(Sample& sample) {
+    sample.request.options.precision = Precision::high;
+    SCOPED_TRACE(::testing::PrintToString(sample.shape()));
+    const core::Problem problem = core::make_problem(sample.request);
+    const std::vector<const core::Kernel*> rows = tf32_rows();
+    const Results first = run(*rows.back(), problem);
+    for (const core::Kernel* row : rows) {
+        SCOPED_TRACE(row->name);
+        const Results other = run(*row, problem);
+        EXPECT_TRUE(same_bits(other.scores, first.scores));
+        EXPECT_TRUE(same_bits(other.similarity, first.similarity));
+        EXPECT_TRUE(same_bits(other.index, first.index));
+    }
+}
+
 // Numbers of up to 11 bits are multiplied exactly; every row gives the same bits, on others too.
 TEST(Tf32, EveryRowAgrees) {
     for (const Layout layout : all_layouts) {
         for (const std::int64_t dim : {4, 20, 64, 72, 128}) {
             for (const Values& values : {small_integers(dim), normal()}) {
                 Sample sample({layout, DType::f32, 3, 20, 40, 200, dim, true, false, 9}, values);
-                sample.request.options.precision = Precision::high;
-                SCOPED_TRACE(::testing::PrintToString(sample.shape()));
-                const core::Problem problem = core::make_problem(sample.request);
-                const std::vector<const core::Kernel*> rows = tf32_rows();
-                const Results first = run(*rows.back(), problem);
-                for (const core::Kernel* row : rows) {
-                    SCOPED_TRACE(row->name);
-                    const Results other = run(*row, problem);
-                    EXPECT_TRUE(same_bits(other.scores, first.scores));
-                    EXPECT_TRUE(same_bits(other.similarity, first.similarity));
-                    EXPECT_TRUE(same_bits(other.index, first.index));
-                }
+                expect_rows_agree(sample);
             }
             Sample exact({layout, DType::f32, 3, 20, 40, 200, dim, true, false, 9}, small_integers(dim));
             exact.request.options.precision = Precision::high;
@@ -251,15 +255,7 @@ TEST(Tf32, TokensOfManyDimensionsBesideManyRows) {
     for (const std::int64_t dim : {132, 160, 192}) {
         for (const std::int64_t lq : {180, 256, 700}) {
             Sample sample({Layout::cross, DType::f32, 1, 9, lq, 300, dim, false, false, 9}, normal());
-            sample.request.options.precision = Precision::high;
-            SCOPED_TRACE(::testing::PrintToString(sample.shape()));
-            const core::Problem problem = core::make_problem(sample.request);
-            const std::vector<const core::Kernel*> rows = tf32_rows();
-            const Results first = run(*rows.back(), problem);
-            for (const core::Kernel* row : rows) {
-                SCOPED_TRACE(row->name);
-                EXPECT_TRUE(same_bits(run(*row, problem).scores, first.scores));
-            }
+            expect_rows_agree(sample);
         }
     }
 }

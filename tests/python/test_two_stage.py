@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from coarse_forms import FORMS
 
 import rowmax
 
@@ -22,13 +23,6 @@ def near(documents, words, per_query=3):
 
 D = unit(120, 20, 32)
 Q = near(D, 6)
-FORMS = {
-    "int8": lambda x: rowmax.quantize_int8(x),
-    "int8 document": lambda x: rowmax.quantize_int8(x, "document"),
-    "fp8": lambda x: rowmax.quantize_fp8(x),
-    "fp8 tensor": lambda x: rowmax.quantize_fp8(x, "tensor"),
-    "bits": lambda x: rowmax.sign_bits(x),
-}
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -3,18 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from coarse_forms import FORMS
 
 import rowmax
 from rowmax._torch import TORCH
 
 RNG = np.random.default_rng(5)
-FORMS = {
-    "int8": lambda x: rowmax.quantize_int8(x),
-    "int8 document": lambda x: rowmax.quantize_int8(x, "document"),
-    "fp8": lambda x: rowmax.quantize_fp8(x),
-    "fp8 tensor": lambda x: rowmax.quantize_fp8(x, "tensor"),
-    "bits": lambda x: rowmax.sign_bits(x),
-}
 
 
 @pytest.fixture
