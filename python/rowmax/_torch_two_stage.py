@@ -12,8 +12,7 @@ from rowmax._frameworks import Extras
 
 
 def chosen(keys: Tensor, width: int) -> tuple[Tensor, Tensor | None]:
-    """The `width` documents of the highest keys `[Nq, Nd]` in ascending order, and the highest key of any other; NaN is the
-    highest, and of equal keys the lowest documents are chosen."""
+    """The `width` documents of the highest keys `[Nq, Nd]` in ascending order, and the highest key of any other."""
     best = largest(keys, min(width + 1, keys.shape[1]))
     rest = keys.gather(1, best[:, width:])[:, 0] if keys.shape[1] > width else None
     return torch.sort(best[:, :width], dim=1).values, rest
@@ -35,19 +34,20 @@ def proved(best: Tensor, rest: Tensor) -> Tensor:
 
 
 def most(found: Tensor, Q: Tensor, query: tuple[Tensor, Tensor], d_scale: Tensor, queries: Extras, documents: Extras) -> Tensor:
-    """What exact scores are not above, of int8 scores `[Nq, Nd]`; infinite where nothing is known. As `_int8_error` has it, in
-    float32, whose rounding its factor covers."""
+    """What exact scores are not above, of int8 scores `[Nq, Nd]`; infinite where nothing is known. As `_int8_error` has it;
+    its factor covers float32's rounding."""
     error, size = _error(Q, *query, queries)
     scale = _largest_scale(d_scale, found.shape[1], documents)
     reach = torch.addcmul(found, error[:, None], scale)
     reach = torch.nextafter(reach, reach.new_full((), torch.inf))
     # Where a sum may leave float32's range, or is not finite, nothing is known.
-    return torch.where(size[:, None] * (127 * scale) < 1e37, reach, torch.inf)
+    return torch.where(reach.isfinite() & (size[:, None] * (127 * scale) < 1e37), reach, torch.inf)
 
 
 def _error(Q: Tensor, codes: Tensor, scale: Tensor, queries: Extras) -> tuple[Tensor, Tensor]:
-    numbers = (Q.view(torch.bfloat16) if Q.dtype is torch.uint16 else Q).detach().float()
-    difference = torch.addcmul(numbers, codes.float(), scale[..., None], value=-1)
+    # In float64, as there: squares of float32 may leave its range.
+    numbers = (Q.view(torch.bfloat16) if Q.dtype is torch.uint16 else Q).detach().double()
+    difference = torch.addcmul(numbers, codes.double(), scale[..., None].double(), value=-1)
     magnitude = torch.linalg.vector_norm(numbers, 1, dim=-1)
     rounding = 4e-6 * 128 * math.sqrt(Q.shape[-1]) * torch.linalg.vector_norm(numbers, dim=-1)
     each = magnitude / 2 + 127 * torch.linalg.vector_norm(difference, 1, dim=-1) + rounding + 1e-6
@@ -55,7 +55,7 @@ def _error(Q: Tensor, codes: Tensor, scale: Tensor, queries: Extras) -> tuple[Te
         mask = torch.as_tensor(queries["q_mask"], device=Q.device) != 0
         each, magnitude = torch.where(mask, each, 0), torch.where(mask, magnitude, 0)
     lead = (-1, Q.shape[-2])
-    return 1.0001 * each.reshape(lead).sum(-1), magnitude.reshape(lead).sum(-1)
+    return 1.0001 * each.reshape(lead).sum(-1).float(), magnitude.reshape(lead).sum(-1).float()
 
 
 def _largest_scale(scale: Tensor, documents: int, sides: Extras) -> Tensor:

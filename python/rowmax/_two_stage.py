@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,6 @@ from rowmax._frameworks import Extras, Framework, common_framework, framework_of
 from rowmax._options import dtype_name, given, options, read_as_bfloat16
 from rowmax._quantized import maxsim_fp8, maxsim_int8, quantize_fp8, quantize_int8
 from rowmax._search import at_least
-
-
-class _Scan(NamedTuple):
-    """What the first stage found, for every query and document."""
-
-    scores: NDArray[Any]
-    most: NDArray[Any]
-    """No exact score is above this; infinite where nothing bounds it."""
 
 
 def topk_two_stage(
@@ -39,9 +31,10 @@ def topk_two_stage(
     D is a pair `(D, coarse)`: documents as in `topk` (`[Nd, Ld, d]`, or packed with `cu_seqlens_d`), and coarse one of
     `quantize_int8(D)` or `quantize_fp8(D)` (a pair), or `sign_bits(D)` in the little order; or a `Corpus` packed with one
     (of several the first of int8, fp8, bits), which is scanned block by block and may be larger than memory. `candidates`
-    is cut to Nd and at least k; None: 4 k and at least k + 32, or for bits 16 k and at least k + 64. Masks and keywords as in
-    `maxsim`; `kernel` is that of the exact scores; `out` is a pair (scores, index). The scan holds some 40 bytes for each query
-    and document (of a Corpus: of a block, and for each query and candidate).
+    is cut to Nd and at least k; None: 4 k and at least k + 32, or for bits 16 k and at least k + 64. Candidates are the documents
+    of the highest bounds, where coarse scores have one, or else of the highest coarse scores: NaN first, of equals the lowest
+    documents. Masks and keywords as in `maxsim`; `kernel` is that of the exact scores; `out` is a pair (scores, index). The scan
+    holds some 40 bytes for each query and document (of a Corpus: of a block, and for each query and candidate).
     Scores of torch tensors are differentiable.
     """
     k = at_least(1, "k", k)
@@ -79,7 +72,8 @@ def topk_two_stage(
     numbers = framework.numbers(exact)
     order = _ranked(numbers)[:, :k]
     best, index = framework.taken(exact, order), np.take_along_axis(chosen, order, 1)
-    proved = bool(chosen.shape[1] == count or _beats(np.take_along_axis(numbers, order, 1), rest))
+    beats = scanner.bounded and _beats(np.take_along_axis(numbers, order, 1), rest)
+    proved = bool(chosen.shape[1] == count or beats)
     lead = (slice(None),) if Q.ndim == 3 else (0,)
     return *framework.delivered((best[lead], framework.made(index, Q)[lead]), out), proved
 
@@ -158,13 +152,14 @@ class _Scanner:
         self._kind = dtype_name(coarse[0].dtype) if isinstance(coarse, tuple) else "bits"
         query = framework.detached(Q)
         self._error: tuple[NDArray[Any], NDArray[Any]] | None = None
-        self._bounded = False
+        self.bounded = False
         if self._kind == "bits":
-            self._query: Any = _short(framework, query, extras)
+            self._query: Any = framework.cast(query, "float32") if dtype_name(query.dtype) == "float64" else query
+            self._common |= given(dtype=extras.get("dtype") if self._query is query else None)
         elif self._kind == "int8":
             self._query = quantize_int8(query, dtype=extras.get("dtype"))
-            self._bounded = not framework.casts(Q)
-            if self._bounded and not framework.streams(Q):
+            self.bounded = not framework.casts(Q)
+            if self.bounded and not framework.streams(Q):
                 self._error = self._bounds(_numbers(framework, query, extras))
         else:
             self._query = quantize_fp8(query, dtype=extras.get("dtype"))
@@ -185,17 +180,18 @@ class _Scanner:
 
     def most(self, found: Any, Q: Any, coarse: Any, documents: Extras) -> Any:
         """On a GPU: what no exact score is above; None where nothing bounds them."""
-        if not self._bounded:
+        if not self.bounded:
             return None
         from rowmax import _torch_two_stage
 
         return _torch_two_stage.most(found, Q, self._query, coarse[1], self._queries, documents)
 
-    def scan(self, coarse: Any, documents: Extras) -> _Scan:
-        """Coarse scores as numpy, and what bounds the exact ones."""
+    def scan(self, coarse: Any, documents: Extras) -> NDArray[Any]:
+        """The keys by which candidates are chosen: what exact scores are not above, infinite where nothing is known; of forms
+        without a bound the coarse scores."""
         found = np.atleast_2d(self._framework.numbers(self.scores(coarse, documents)).astype(np.float64))
         if self._error is None:
-            return _Scan(found, np.full(found.shape, np.inf))
+            return found
         error, size = self._error
         with np.errstate(all="ignore"):
             known = {name: _plain(self._framework, value) for name, value in documents.items()}
@@ -203,11 +199,11 @@ class _Scanner:
             most = found + error[:, None] * largest
             # Where a sum may leave float32's range, or is not finite, nothing is known.
             ordinary = np.isfinite(most) & (size[:, None] * 127 * largest < 1e37)
-        return _Scan(found, np.where(ordinary, most, np.inf))
+        return np.where(ordinary, most, np.inf)
 
 
-def _corpus_scans(scanner: _Scanner, coarse: Any, offsets: Any, queries: int) -> Iterator[tuple[int, _Scan]]:
-    """Scans of block after block, each with the number of its first document: documents enough to keep threads busy, few
+def _corpus_scans(scanner: _Scanner, coarse: Any, offsets: Any, queries: int) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Keys of block after block, each with the number of its first document: documents enough to keep threads busy, few
     enough that little is held."""
     block = max((1 << 20) // max(queries, 1), 256)
     for first in range(0, max(len(offsets) - 1, 1), block):
@@ -266,29 +262,22 @@ def _width(k: int, candidates: int | None, count: int, scaled: bool) -> int:
     return min(max(wanted, k), count)
 
 
-def _choose(
-    scans: Iterator[tuple[int, _Scan]], width: int, queries: int
-) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """The `width` candidates of every query in ascending order, and the highest score that any other document may have."""
-    chosen = np.zeros((queries, 0), np.int64)
-    kept = _Scan(np.zeros((queries, 0)), np.zeros((queries, 0)))
+def _choose(scans: Iterator[tuple[int, NDArray[Any]]], width: int, queries: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """The `width` documents of every query's highest keys, ascending, and the highest key of any other."""
+    chosen, kept = np.zeros((queries, 0), np.int64), np.zeros((queries, 0))
     rest = np.full(queries, -np.inf)
-    for first, scan in scans:
-        new = np.broadcast_to(np.arange(first, first + scan.scores.shape[1]), scan.scores.shape)
-        numbers = np.concatenate([chosen, new], 1)
-        scores, most = (np.concatenate(pair, 1) for pair in zip(kept, scan, strict=True))
-        # By what they may reach, and among equals by the coarse score; NaN may be anything.
-        most, by_score = (np.where(np.isnan(x), np.inf, x) for x in (most, scores))
-        order = np.lexsort((-by_score, -most))
-        rest = np.maximum(rest, np.take_along_axis(most, order[:, width:], 1).max(1, initial=-np.inf))
+    for first, keys in scans:
+        new = np.broadcast_to(np.arange(first, first + keys.shape[1]), keys.shape)
+        numbers, keys = np.concatenate([chosen, new], 1), np.concatenate([kept, keys], 1)
+        order = _ranked(keys)
+        rest = np.maximum(rest, np.take_along_axis(keys, order[:, width:], 1).max(1, initial=-np.inf))
         best = np.sort(order[:, :width], 1)  # documents stand in ascending order, before and after
-        chosen = np.take_along_axis(numbers, best, 1)
-        kept = _Scan(np.take_along_axis(by_score, best, 1), np.take_along_axis(most, best, 1))
+        chosen, kept = np.take_along_axis(numbers, best, 1), np.take_along_axis(keys, best, 1)
     return chosen, rest
 
 
 def _ranked(scores: NDArray[Any]) -> NDArray[np.int64]:
-    """NaN first, then higher scores, then lower documents, in whose order candidates stand."""
+    """How results of both stages are ordered: NaN first, then higher scores, then lower documents, in whose order they stand."""
     nan = np.isnan(scores)
     return np.asarray(np.lexsort((-np.where(nan, np.inf, scores), ~nan)))
 
@@ -306,10 +295,3 @@ def _numbers(framework: Framework, query: Any, extras: Extras) -> NDArray[Any]:
     if numbers.dtype == np.uint16:  # dtype="bfloat16"
         numbers = (numbers.astype(np.uint32) << 16).view(np.float32)
     return np.asarray(numbers, np.float64)
-
-
-def _short(framework: Framework, query: Any, extras: Extras) -> Any:
-    """Queries as maxsim_bits takes them."""
-    if dtype_name(query.dtype) in ("float64", "uint16"):
-        return framework.made(_numbers(framework, query, extras).astype(np.float32), query)
-    return query

@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from coarse_forms import FORMS
+from coarse_forms import FORMS, UNORDERED
 
 import rowmax
 
@@ -109,6 +109,17 @@ def test_types(kind):
         np.testing.assert_array_equal(index, wanted[1])
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_bfloat16_as_uint16(form):
+    q, d = Q.astype(ml_dtypes.bfloat16), D.astype(ml_dtypes.bfloat16)
+    wanted = rowmax.topk_two_stage(q, (d, FORMS[form](d)), 3, candidates=20)
+    bits = q.view(np.uint16), (d.view(np.uint16), FORMS[form](d))
+    scores, index, proved = rowmax.topk_two_stage(*bits, 3, candidates=20, dtype="bfloat16")
+    np.testing.assert_array_equal(scores, wanted[0])
+    np.testing.assert_array_equal(index, wanted[1])
+    assert proved is wanted[2]
+
+
 def test_nan_comes_first_and_ties_by_document():
     d = np.ones((50, 3, 8), np.float32)
     d[40, 1, 2] = np.nan
@@ -119,6 +130,39 @@ def test_nan_comes_first_and_ties_by_document():
         assert np.isnan(scores[0]) and scores[1:].tolist() == [32, 16, 16]
     scores, index, exact = rowmax.topk_two_stage(np.ones((2, 8), np.float32), (d, rowmax.quantize_int8(d)), 2, candidates=3)
     assert index.tolist() == [40, 7] and exact is True
+
+
+def ranked(keys):
+    """Documents of one row of keys, best first: NaN, then the highest, then the lowest number."""
+    return sorted(range(len(keys)), key=lambda i: (not np.isnan(keys[i]), -keys[i] if keys[i] == keys[i] else 0, i))
+
+
+@pytest.mark.parametrize("case", UNORDERED)
+@pytest.mark.parametrize("form", ["fp8", "bits"])
+def test_candidates_without_a_bound_are_ranked_as_results_are(form, case):
+    q, d = UNORDERED[case]
+    coarse = FORMS[form](d)
+    keys = rowmax.maxsim_bits(q, coarse) if form == "bits" else rowmax.maxsim_fp8(*rowmax.quantize_fp8(q), *coarse)
+    exact = rowmax.maxsim(q, d)
+    for k, candidates in ((1, 1), (2, 3), (3, 5), (5, len(d)), (50, 2)):
+        scores, index, proved = rowmax.topk_two_stage(q, (d, coarse), k, candidates=candidates)
+        chosen = sorted(ranked(keys)[: max(k, candidates)])
+        wanted = [chosen[i] for i in ranked(exact[chosen])[:k]]
+        assert index.tolist() == wanted and proved is (max(k, candidates) >= len(d))
+        np.testing.assert_array_equal(scores, exact[wanted])
+
+
+def test_equal_bounds_are_of_the_lowest_documents():
+    """Whatever the coarse scores are, since they say nothing of documents whose bound is infinite."""
+    d = np.ones((9, 2, 4), np.float32)
+    for number, size in ((2, 1e36), (5, 2e36), (7, 3e36)):
+        d[number] *= np.float32(size)
+    q, coarse = np.ones((1, 4), np.float32), rowmax.quantize_int8(d)
+    for candidates, wanted in ((1, [2]), (2, [5, 2]), (3, [7, 5, 2]), (4, [7, 5, 2, 0]), (6, [7, 5, 2, 0, 1, 3])):
+        scores, index, proved = rowmax.topk_two_stage(q, (d, coarse), candidates, candidates=candidates)
+        assert index.tolist() == wanted and proved is (candidates == 3)
+    q[0, 1] = np.nan  # nothing is known of any document
+    assert rowmax.topk_two_stage(q, (d, coarse), 3, candidates=3)[1].tolist() == [0, 1, 2]
 
 
 def test_out_and_sizes():

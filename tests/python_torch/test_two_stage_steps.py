@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from coarse_forms import FORMS
+from coarse_forms import FORMS, UNORDERED
 
 import rowmax
 from rowmax._torch import TORCH
@@ -13,8 +13,9 @@ RNG = np.random.default_rng(5)
 
 @pytest.fixture
 def on_device(monkeypatch):
-    """All tensors are taken for such on a GPU."""
+    """All tensors are taken for such on a GPU, which none leaves."""
     monkeypatch.setattr(TORCH, "streams", lambda Q: True)
+    monkeypatch.setattr(TORCH, "numbers", lambda array: pytest.fail("a tensor was brought to the host"))
 
 
 def tensors(value):
@@ -69,6 +70,34 @@ def test_equal_documents_and_what_is_not_finite(on_device):
     d[17, 2, 3] = np.nan
     d[5] = np.inf
     compare(q, d, rowmax.quantize_int8(d), 6, 9)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_bfloat16_as_uint16_stays(on_device, form):
+    d, q = (torch.from_numpy(x).bfloat16() for x in (documents(), RNG.standard_normal((2, 5, 24)).astype(np.float32)))
+    coarse = FORMS[form](d)
+    want = rowmax.topk_two_stage(q, (d, coarse), 3, candidates=20)
+    got = rowmax.topk_two_stage(q.view(torch.uint16), (d.view(torch.uint16), coarse), 3, candidates=20, dtype="bfloat16")
+    assert torch.equal(got[0], want[0]) and torch.equal(got[1], want[1]) and bool(got[2]) == bool(want[2])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("case", UNORDERED)
+def test_ties_and_infinities(on_device, case, form):
+    q, d = UNORDERED[case]
+    for k, candidates in ((1, 1), (2, 3), (3, 5), (5, 7), (50, 2)):
+        compare(q, d, FORMS[form](d), k, candidates)
+    both = np.concatenate([d, documents(20, 1, 8), d])
+    for k, candidates in ((1, 1), (4, 9), (12, 20)):
+        compare(q, both, FORMS[form](both), k, candidates)
+
+
+def test_infinite_bounds(on_device):
+    d = documents(30, 2, 8) * np.float32(1)
+    d[[3, 11, 12, 20, 29]] *= np.float32([[[1e36]], [[4e36]], [[2e36]], [[3e36]], [[1e37]]])
+    q = np.stack([np.ones((2, 8)), np.full((2, 8), -2.0), np.zeros((2, 8)), np.full((2, 8), np.inf)]).astype(np.float32)
+    for k, candidates in ((1, 1), (2, 3), (3, 4), (5, 5), (6, 20)):
+        compare(q, d, rowmax.quantize_int8(d), k, candidates)
 
 
 @pytest.mark.parametrize("seed", range(12))
