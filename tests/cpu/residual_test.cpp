@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "cpu/guarded.hpp"
 #include "cpu/residual_sample.hpp"
@@ -39,22 +42,52 @@ TEST_P(ResidualGradients, OfQueriesAreExactForSmallNumbers) {
     }
 }
 
-class ResidualGradient : public ::testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(Normalize, ResidualGradient, ::testing::Bool());
+/// Whether the request normalises queries as well, and whether the tables do documents.
+class ResidualGradient : public ::testing::TestWithParam<std::tuple<Layout, bool, bool>> {
+  protected:
+    static void expect_near(const Shape& shape, const Residuals& r, double bound) {
+        const core::Problem problem = core::make_problem(r.request);
+        const core::reference::Scores truth = core::reference::score(problem.params);
+        std::vector<double> grad(truth.scores.size());
+        for (std::size_t p = 0; p < grad.size(); ++p) grad[p] = static_cast<double>(p % 7) - 2.5;
+        const core::reference::Gradient want = core::reference::backward(problem.params, truth.index, grad);
+        double largest = 0;
+        for (const double x : want.q) largest = std::fmax(largest, std::fabs(x));
+        const Array scores(DType::f32, {static_cast<std::int64_t>(grad.size())}, grad);
+        for (const core::Kernel* row : residual_rows()) {
+            SCOPED_TRACE(row->name);
+            const Array got(shape.dtype, {problem.params.q.total_rows, shape.dim}, {-99});
+            row->backward(problem.params, {truth.index.data(), scores.view().data, got.view().data, nullptr});
+            for (std::size_t i = 0; i < want.q.size(); ++i) ASSERT_NEAR(got[i], want.q[i], bound * largest) << i;
+        }
+    }
+};
+INSTANTIATE_TEST_SUITE_P(Every, ResidualGradient,
+                         ::testing::Combine(::testing::ValuesIn(all_layouts), ::testing::Bool(), ::testing::Bool()),
+                         [](const auto& chosen) {
+                             return std::string(name_of_layout(std::get<0>(chosen.param))) +
+                                    (std::get<1>(chosen.param) ? "_unit_queries" : "") +
+                                    (std::get<2>(chosen.param) ? "_unit_documents" : "");
+                         });
 
-TEST_P(ResidualGradient, ThroughNormalisedTokens) {
-    const Shape shape{Layout::cross, DType::f32, 3, 4, 18, 21, 48, true, false, 6};
-    Residuals r(shape, 4, BitOrder::little, true, normal());
-    r.request.options.normalize = GetParam();  // of queries as well
-    const core::Problem problem = core::make_problem(r.request);
-    const core::reference::Scores truth = core::reference::score(problem.params);
-    const std::vector<double> grad(truth.scores.size(), 1.5);
-    const core::reference::Gradient want = core::reference::backward(problem.params, truth.index, grad);
-    const Array scores(DType::f32, {static_cast<std::int64_t>(grad.size())}, grad);
-    const Array got(DType::f32, {problem.params.q.total_rows, shape.dim});
-    residual_rows().front()->backward(problem.params,
-                                      {truth.index.data(), scores.view().data, got.view().data, nullptr});
-    for (std::size_t i = 0; i < want.q.size(); ++i) EXPECT_NEAR(got[i], want.q[i], 1e-5);
+TEST_P(ResidualGradient, IsThatOfDecodedTokens) {
+    const auto [layout, queries, documents] = GetParam();
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+        const Shape shape{layout, dtype, 3, 4, 18, 21, 48, true, false, 6};
+        SCOPED_TRACE(name_of(dtype));
+        Residuals r(shape, 4, BitOrder::little, documents, normal());
+        r.request.options.normalize = queries;  // which takes documents along
+        expect_near(shape, r, dtype == DType::f32 ? 2e-6 : dtype == DType::f16 ? 1e-3 : 8e-3);
+    }
+}
+
+// Query tokens that take part in more pairs than are added in one run.
+TEST_P(ResidualGradient, OfManyPairs) {
+    const auto [layout, queries, documents] = GetParam();
+    const Shape shape{layout, DType::f32, 2, 400, 5, 4, 24, false, false, 8};
+    Residuals r(shape, 2, BitOrder::colbert, documents, normal());
+    r.request.options.normalize = queries;
+    expect_near(shape, r, 2e-6);
 }
 
 // Whole queries that stay in L2 only piece by piece, on several threads, and documents that are cut.
