@@ -15,6 +15,7 @@
 
 #include "io/descriptor.hpp"
 #include "io/file_error.hpp"
+#include "io/leftovers.hpp"
 #include "io/temporary_names.hpp"
 
 namespace rowmax::io {
@@ -86,14 +87,29 @@ struct OutputFile::Impl {
     }
 
     void open_temporary() {
+        remove_leftovers(target.parent_path());
         file.reset(::open(folder_of(target).c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
         if (file.get() >= 0 && access(self().c_str(), F_OK) == 0) return;
-        name.emplace(target);
-        file.reset(::open(name->path().c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-        if (file.get() >= 0) return;
-        const int error = errno;
+        find_name([&] {
+            file.reset(::open(name->path().c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+            return file.get() >= 0;
+        });
+    }
+
+    // Makes the file under temporary names until one is new, and held before another process takes it for a leftover.
+    template <class Make>
+    void find_name(Make make) {
+        int error = EEXIST;
+        for (int attempt = 0; attempt < name_attempts && error == EEXIST; ++attempt) {
+            name.emplace(target);
+            if (!make()) {
+                error = errno;
+            } else if (hold(file.get(), name->path())) {
+                return;
+            }
+        }
         name.reset();
-        system_failure(path, "create", error);
+        fail("create", error);
     }
 
     // What a nameless file is called until it has a name. Without /proc it has none.
@@ -125,11 +141,9 @@ struct OutputFile::Impl {
     // The nameless file gets a name beside the target first: link() cannot replace a file, rename() can.
     void give_name() {
         if (name) return;
-        name.emplace(target);
-        if (linkat(AT_FDCWD, self().c_str(), AT_FDCWD, name->path().c_str(), AT_SYMLINK_FOLLOW) == 0) return;
-        const int error = errno;
-        name.reset();
-        fail("create", error);
+        lock(file.get());  // beforehand: once it has lost a name it cannot have another
+        find_name(
+            [&] { return linkat(AT_FDCWD, self().c_str(), AT_FDCWD, name->path().c_str(), AT_SYMLINK_FOLLOW) == 0; });
     }
 
     void replace_target() {

@@ -2,7 +2,7 @@
 //
 // Data goes to a file without a name in the target's folder (a hidden temporary name where the file system knows no
 // nameless files), is fsynced, and takes the target's name in one rename. An Error, a signal or kill -9 before
-// that leaves what was there before.
+// that leaves what was there before; a hidden file that kill -9 leaves is removed by the next writer (leftovers.hpp).
 #pragma once
 
 #include <cstddef>

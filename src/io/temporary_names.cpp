@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -42,6 +44,22 @@ int remember(const std::string& name) {
 
 std::atomic<unsigned> serial{0};
 
+// What marks a temporary name of this machine. Containers that share a folder have names of their own, too: what one of
+// them has left is only known to be dead where its process could be seen.
+const std::string& mark() {
+    static const std::string made = [] {
+        utsname machine{};
+        uname(&machine);
+        const auto* name = reinterpret_cast<const Bytef*>(machine.nodename);
+        return fmt::format(".rowmax-{:08x}-", crc32(0, name, static_cast<uInt>(std::strlen(machine.nodename))));
+    }();
+    return made;
+}
+
+bool is_number(std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 /// Removes the files that getdents64 listed in `entries`; "." and ".." refuse.
 void remove_listed(int folder, const char* entries, long bytes) noexcept {
     for (long at = 0; at < bytes;) {
@@ -68,18 +86,30 @@ void remove_folder(const char* path) noexcept {
 }  // namespace
 
 TemporaryName::TemporaryName(const std::filesystem::path& target)
-    : path_(target.parent_path() /
-            fmt::format(".{}.{}.{}.tmp", target.filename().string().substr(0, 200), getpid(), serial.fetch_add(1))),
+    : path_(target.parent_path() / fmt::format(".{}{}{}-{}.tmp", target.filename().string().substr(0, 200), mark(),
+                                               getpid(), serial.fetch_add(1))),
       slot_(remember(path_.string())) {}
 
 TemporaryName::~TemporaryName() {
     if (slot_ >= 0) slots[static_cast<std::size_t>(slot_)].state.store(State::free);
 }
 
+bool is_temporary_name(std::string_view name) {
+    constexpr std::string_view ending = ".tmp";
+    const std::size_t at = name.rfind(mark());
+    if (!name.starts_with('.') || !name.ends_with(ending) || at == std::string_view::npos) return false;
+    const std::string_view numbers = name.substr(at + mark().size(), name.size() - at - mark().size() - ending.size());
+    const std::size_t dash = numbers.find('-');
+    return dash != std::string_view::npos && is_number(numbers.substr(0, dash)) && is_number(numbers.substr(dash + 1));
+}
+
+void remove_temporary(const char* path) noexcept {
+    if (unlink(path) != 0 && errno == EISDIR) remove_folder(path);
+}
+
 void remove_temporary_files() noexcept {
-    for (Slot& slot : slots) {
-        if (slot.state.load() != State::live) continue;
-        if (unlink(slot.name.data()) != 0 && errno == EISDIR) remove_folder(slot.name.data());
+    for (const Slot& slot : slots) {
+        if (slot.state.load() == State::live) remove_temporary(slot.name.data());
     }
 }
 

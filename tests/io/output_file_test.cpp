@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <thread>
 
+#include "io/in_child.hpp"
 #include "io/output_folder.hpp"
 #include "io/support.hpp"
 #include "io/temporary_names.hpp"
@@ -21,18 +21,6 @@ namespace {
 using io::OutputFile;
 
 class OutputFileTest : public FileTest {};
-
-/// Runs `work` in a process of its own; returns how that ended.
-int in_child(const std::function<void()>& work) {
-    const pid_t child = fork();
-    if (child == 0) {
-        work();
-        _exit(0);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return status;
-}
 
 TEST_F(OutputFileTest, AppearsWholeAtCommit) {
     OutputFile out(at("x"));
