@@ -25,7 +25,7 @@ class Case(NamedTuple):
         return max(flop / limits[rate] / 1e9, self.documents * self.ld * bytes_of_token / limits["copy_tbps"] / 1e9)
 
 
-# Those with an aim come first: a part of a run that ends early has them.
+# Those with an aim come first.
 CASES = (
     Case("text-10k", 1, 10000, 32, 300), Case("colpali-10k", 1, 10000, 1024, 1024), Case("colpali-1k", 1, 1000, 1024, 1024),
     Case("batch-128x1k", 128, 1000, 32, 180), Case("text-1k", 1, 1000, 32, 300), Case("medium-1k", 1, 1000, 128, 1024),
@@ -140,19 +140,21 @@ def measured_form(form: Form, floor: float) -> dict:
     return {"error": error_of(form)} | measured(form.call, floor)
 
 
-def measure_codes(report: Report, case: Case, limits: dict) -> None:
+Forms = Callable[[torch.Tensor, torch.Tensor], Iterator[Form]]
+
+
+def measure_codes(report: Report, case: Case, limits: dict, forms: Forms) -> None:
     Q, D = embeddings(case.queries, case.lq, case.dim), embeddings(case.documents, case.ld, case.dim)
-    for forms in (own_forms, others_forms):
-        for form in forms(Q, D):
-            if form.dtype == "float16":
-                floor = case.floor_ms(limits, "float16_tflops", 2 * case.dim)
-            else:
-                floor = case.floor_ms(limits, "fp8_tflops", case.dim + (4 if form.granularity == "token" else 0))
-            line = {"case": case.name, "impl": form.impl, "dtype": form.dtype, "granularity": form.granularity,
-                    "floor_ms": round(floor, 5)}
-            show(report.add(**line, **attempted(form.impl, partial(measured_form, form, floor))))
-            del form
-            gc.collect()
+    for form in forms(Q, D):
+        if form.dtype == "float16":
+            floor = case.floor_ms(limits, "float16_tflops", 2 * case.dim)
+        else:
+            floor = case.floor_ms(limits, "fp8_tflops", case.dim + (4 if form.granularity == "token" else 0))
+        line = {"case": case.name, "impl": form.impl, "dtype": form.dtype, "granularity": form.granularity,
+                "floor_ms": round(floor, 5)}
+        show(report.add(**line, **attempted(form.impl, partial(measured_form, form, floor))))
+        del form
+        gc.collect()
 
 
 def best_forms(Q: torch.Tensor, D: torch.Tensor) -> Iterator[tuple[str, str, str, Callable[[], object]]]:
@@ -212,18 +214,16 @@ def main(arguments: list[str] | None = None) -> None:
     args = made.parse_args(arguments)
     limits = ceilings(rounds=9) | {"fp8_tflops": fp8_tflops()}
     report = Report(args, **limits)
+    chosen = [case for case in CASES if case.name in args.case]
+    # Own forms of all cases are measured in seconds; others compile first, and are what a run that ends early lacks.
+    steps = [(partial(measure_codes, forms=own_forms), case) for case in chosen]
+    steps += [(step, case) for step in (measure_best, measure_quantizers) for case in chosen if case.name == "text-10k"]
+    steps += [(partial(measure_codes, forms=others_forms), case) for case in chosen]
     with torch.inference_mode():
-        for case in CASES:
-            if case.name not in args.case:
-                continue
-            measure_codes(report, case, limits)
-            if case.name == "text-10k":
-                measure_best(report, case, limits)
+        for step, case in steps:
+            step(report, case, limits)
             gc.collect()
             torch.cuda.empty_cache()
-        for case in CASES:
-            if case.name == "text-10k" and case.name in args.case:
-                measure_quantizers(report, case, limits)
 
 
 if __name__ == "__main__":
