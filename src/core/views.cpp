@@ -128,6 +128,14 @@ TensorView contiguous_copy(Copies& copies, const TensorView& view) {
     return {copy_of(copies, view).data, view.dtype, {view.numel()}};
 }
 
+TensorView rows_of(TensorView view, std::int64_t first, std::int64_t last) {
+    if (!view.given()) return view;
+    const std::int64_t bytes = view.stride[0] * static_cast<std::int64_t>(size_of(view.dtype));
+    view.data = static_cast<std::byte*>(view.data) + first * bytes;
+    view.shape[0] = last - first;
+    return view;
+}
+
 IntList int_list(Copies& copies, const TensorView& view, std::string_view name) {
     check_input(view, name);
     if (view.dtype != DType::i32 && view.dtype != DType::i64) {

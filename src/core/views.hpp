@@ -35,6 +35,9 @@ TensorView readable(Copies& copies, const TensorView& view);
 /// A row-major copy, as one dimension.
 TensorView contiguous_copy(Copies& copies, const TensorView& view);
 
+/// Rows [first, last) of the outermost dimension; one that is not given stays so.
+TensorView rows_of(TensorView view, std::int64_t first, std::int64_t last);
+
 /// A contiguous list of int32 or int64.
 struct IntList {
     const void* data = nullptr;

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "core/views.hpp"
 #include "io/file_error.hpp"
 #include "io/mapped_file.hpp"
 #include "io/npy.hpp"
@@ -161,15 +162,10 @@ TokenSet PlaidIndex::documents(const PlaidChunk& chunk, std::int64_t first, std:
     const std::int64_t start = *begin;
     cu_seqlens.clear();
     for (auto at = begin; at <= begin + (last - first); ++at) cu_seqlens.push_back(*at - start);
-    const auto rows = [&](TensorView view) {
-        const std::int64_t bytes = view.stride[0] * static_cast<std::int64_t>(size_of(view.dtype));
-        view.data = static_cast<std::byte*>(view.data) + start * bytes;
-        view.shape[0] = cu_seqlens.back();
-        return view;
-    };
+    const std::int64_t end = start + cu_seqlens.back();
     TokenSet set;
-    set.tokens = rows(chunk.residuals.view);
-    set.codes = rows(chunk.codes.view);
+    set.tokens = core::rows_of(chunk.residuals.view, start, end);
+    set.codes = core::rows_of(chunk.codes.view, start, end);
     set.cu_seqlens = TensorView(cu_seqlens.data(), DType::i64, {last - first + 1});
     set.residual = &tables;
     return set;

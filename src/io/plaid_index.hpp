@@ -44,6 +44,7 @@ class PlaidIndex {
     /// Error(data) naming the file for what is wrong.
     static PlaidIndex open(const std::filesystem::path& folder);
 
+    [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
     [[nodiscard]] std::int64_t count() const { return count_; }
     [[nodiscard]] std::int64_t token_count() const { return token_count_; }
     [[nodiscard]] std::int64_t dim() const { return centroids_.view.shape[1]; }

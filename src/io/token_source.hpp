@@ -42,6 +42,8 @@ class TokenStore {
     [[nodiscard]] virtual std::int64_t dim() const = 0;
     [[nodiscard]] virtual DType dtype() const = 0;
     [[nodiscard]] virtual TokenBlock block(std::int64_t first, std::int64_t last) const = 0;
+    /// Of each token, what its scale or its centroid's number takes; 0: tokens are numbers as they are.
+    [[nodiscard]] virtual std::int64_t beside_bytes() const { return 0; }
 };
 
 /// Cheap to copy. Everything is checked when it is loaded, offsets and lengths included; only the contents of a
@@ -56,6 +58,7 @@ class TokenSource {
     [[nodiscard]] std::int64_t length(std::int64_t item) const { return store_->length(item); }
     [[nodiscard]] std::int64_t max_length() const { return store_->max_length(); }
     [[nodiscard]] std::int64_t token_count() const { return store_->token_count(); }
+    [[nodiscard]] std::int64_t beside_bytes() const { return store_->beside_bytes(); }
 
     [[nodiscard]] std::string id(std::int64_t item) const { return ids_[item]; }
     [[nodiscard]] const Ids& ids() const { return ids_; }

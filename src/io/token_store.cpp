@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/half.hpp"
+#include "core/views.hpp"
 #include "io/file_error.hpp"
 
 namespace rowmax::io {
@@ -43,11 +44,7 @@ Numbers numbers(const Array& array, std::string_view name, const std::string& wh
 
 /// Rows first .. last - 1 of the outermost dimension.
 Array slice(const Array& array, std::int64_t first, std::int64_t last) {
-    Array part = array;
-    part.view.data = static_cast<std::byte*>(part.view.data) +
-                     first * part.view.stride[0] * static_cast<std::int64_t>(size_of(part.view.dtype));
-    part.view.shape[0] = last - first;
-    return part;
+    return {core::rows_of(array.view, first, last), array.owner};
 }
 
 TensorView list_view(std::span<const std::int64_t> values) {

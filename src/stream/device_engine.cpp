@@ -18,6 +18,10 @@ namespace rowmax::stream {
 
 namespace {
 
+RowBytes row_bytes_of(const io::TokenSource& documents) {
+    return {documents.dim() * static_cast<std::int64_t>(size_of(documents.dtype())), documents.beside_bytes()};
+}
+
 class DeviceEngine final : public Engine {
   public:
     explicit DeviceEngine(SearchState& state)
@@ -53,7 +57,7 @@ DeviceNeeds DeviceEngine::needs_of(const SearchState& state) {
     needs.query_length = state.queries.max_length();
     needs.dim = state.queries.dim();
     needs.k = state.best.k();
-    needs.token_bytes = static_cast<std::int64_t>(size_of(state.queries.dtype()));
+    needs.query_row = needs.dim * static_cast<std::int64_t>(size_of(state.query_dtype()));
     needs.lanes = static_cast<std::int64_t>(state.options.devices.size());
     needs.held = state.options.held;
     needs.block_documents = state.options.block_documents;
@@ -61,25 +65,45 @@ DeviceNeeds DeviceEngine::needs_of(const SearchState& state) {
     for (const io::TokenSource& corpus : state.corpora) {
         needs.token_count += corpus.token_count();
         needs.longest = std::max(needs.longest, corpus.max_length());
+        const RowBytes row = row_bytes_of(corpus);
+        needs.row = {std::max(needs.row.token, row.token), std::max(needs.row.beside, row.beside)};
         needs.copied = needs.copied || copies_blocks(corpus);
     }
     return needs;
+}
+
+/// Something of the type of a view that belongs to tokens, for as many of them; nothing of none.
+TensorView beside_tokens(const void* data, const TensorView& like, std::int64_t tokens) {
+    return like.given() ? TensorView(data, like.dtype, {tokens}) : TensorView();
 }
 
 // Of the form in which tokens come to the device; what lies there is not looked at.
 std::string DeviceEngine::choose_kernel() const {
     if (state_.query_count() == 0 || state_.document_count() == 0) return {};
     alignas(256) static constexpr std::byte somewhere[1]{};
-    const auto packed = [&](std::int64_t items, std::int64_t length) {
+    const auto packed = [&](DType dtype, std::int64_t items, std::int64_t length, std::int64_t dim) {
         TokenSet set;
-        set.tokens = TensorView(somewhere, state_.queries.dtype(), {items * length, state_.queries.dim()});
+        set.tokens = TensorView(somewhere, dtype, {items * length, dim});
         set.cu_seqlens = TensorView(somewhere, DType::i64, {items + 1});
         set.max_seqlen = length;
         return set;
     };
+    const io::TokenSource& documents = state_.corpora[state_.place(0).corpus];
+    const io::TokenBlock first = documents.block(0, 1);
     ScoreRequest request;
-    request.q = packed(state_.query_count(), state_.queries.max_length());
-    request.d = packed(1, 1);
+    request.q = packed(state_.query_dtype(), state_.query_count(), state_.queries.max_length(), state_.queries.dim());
+    request.d = packed(documents.dtype(), 1, 1, documents.dim());
+    request.d.scale = beside_tokens(somewhere, first.set.scale, 1);
+    request.d.codes = beside_tokens(somewhere, first.set.codes, 1);
+    if (request.d.scale.given()) request.q.scale = beside_tokens(somewhere, first.set.scale, request.q.tokens.shape[0]);
+    ResidualTables tables;
+    if (first.set.residual != nullptr) {
+        tables = *first.set.residual;
+        for (TensorView* table : {&tables.centroids, &tables.bucket_weights}) {
+            if (table->given()) table->data = const_cast<std::byte*>(somewhere);
+        }
+        request.d.residual = &tables;
+    }
     request.options = state_.options.score;
     std::string_view kernel;
     for (const int ordinal : state_.options.devices) {
@@ -99,12 +123,12 @@ void DeviceEngine::open_lanes() {
 }
 
 std::int64_t DeviceEngine::block_end(const io::TokenSource& documents, std::int64_t item) const {
-    const std::int64_t row_bytes = documents.dim() * static_cast<std::int64_t>(size_of(documents.dtype()));
+    const RowBytes row = row_bytes_of(documents);
     const std::int64_t last = std::min(documents.count(), item + plan_.documents);
     std::int64_t end = item + 1;
     for (std::int64_t tokens = documents.length(item); end < last; ++end) {
         tokens += documents.length(end);
-        if (tokens > plan_.tokens || block_bytes(end + 1 - item, tokens, row_bytes) > plan_.block_bytes) break;
+        if (tokens > plan_.tokens || block_layout(end + 1 - item, tokens, row).bytes > plan_.block_bytes) break;
     }
     return end;
 }

@@ -20,10 +20,6 @@ constexpr std::int64_t scores_chosen = std::int64_t{1} << 24;
 // Fewer documents a call do not fill a device.
 constexpr std::int64_t least_chunk = 512;
 
-std::int64_t row_bytes(const DeviceNeeds& needs) {
-    return needs.dim * needs.token_bytes;
-}
-
 // Lists of the host, which grow by doubling; the best of one device on their way there; offsets of the queries.
 std::int64_t fixed_bytes(const DeviceNeeds& needs) {
     return needs.query_count * (needs.k * (32 + 12) + 64 + 8) + 2 * mib;
@@ -35,19 +31,25 @@ std::int64_t eighths_of_block(const DeviceNeeds& needs) {
 }
 
 std::int64_t least_block(const DeviceNeeds& needs) {
-    return static_cast<std::int64_t>(block_bytes(1, std::max<std::int64_t>(needs.longest, 1), row_bytes(needs)));
+    const BlockLayout one = block_layout(1, std::max<std::int64_t>(needs.longest, 1), needs.row);
+    return std::max(static_cast<std::int64_t>(one.bytes), needs.query_row);  // queries pass through the same memory
 }
 
 }  // namespace
 
-std::size_t offset_bytes(std::int64_t documents) {
-    constexpr std::size_t alignment = 256;  // of tokens, more than any kernel asks for
-    const std::size_t bytes = (static_cast<std::size_t>(documents) + 1) * sizeof(std::int64_t);
-    return (bytes + alignment - 1) / alignment * alignment;
-}
-
-std::size_t block_bytes(std::int64_t documents, std::int64_t tokens, std::int64_t row_bytes) {
-    return offset_bytes(documents) + static_cast<std::size_t>(tokens * row_bytes);
+BlockLayout block_layout(std::int64_t documents, std::int64_t tokens, const RowBytes& row) {
+    const auto aligned = [](std::size_t bytes) {
+        constexpr std::size_t alignment = 256;  // more than any kernel asks for
+        return (bytes + alignment - 1) / alignment * alignment;
+    };
+    BlockLayout layout;
+    layout.tokens = aligned((static_cast<std::size_t>(documents) + 1) * sizeof(std::int64_t));
+    layout.bytes = layout.tokens + static_cast<std::size_t>(tokens * row.token);
+    layout.beside = layout.bytes;
+    if (row.beside == 0) return layout;
+    layout.beside = aligned(layout.bytes);
+    layout.bytes = layout.beside + static_cast<std::size_t>(tokens * row.beside);
+    return layout;
 }
 
 std::int64_t least_device_memory(const DeviceNeeds& needs) {
@@ -63,7 +65,7 @@ DevicePlan plan_device(const DeviceNeeds& needs, std::int64_t memory) {
                                 memory, needs.held + least, needs.query_count, needs.k, needs.lanes));
     }
     const auto everything =
-        static_cast<std::int64_t>(block_bytes(needs.document_count, needs.token_count, row_bytes(needs)));
+        static_cast<std::int64_t>(block_layout(needs.document_count, needs.token_count, needs.row).bytes);
     std::int64_t block = std::max(std::min(block_chosen, everything), least_block(needs));
     if (memory > 0) block = std::min(block, (memory - needs.held - fixed_bytes(needs)) * 8 / eighths_of_block(needs));
     const double flops_a_token = 2.0 * static_cast<double>(needs.dim) *

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "stream/packing.hpp"
+
 namespace rowmax::stream {
 
 struct DeviceNeeds {
@@ -12,8 +14,9 @@ struct DeviceNeeds {
     std::int64_t query_length = 0;  ///< longest query, tokens
     std::int64_t dim = 1;
     std::int64_t k = 1;
-    std::int64_t token_bytes = 2;  ///< of one element of a token
-    std::int64_t longest = 0;      ///< tokens of the longest document
+    RowBytes row = {};           ///< of documents, the widest
+    std::int64_t query_row = 0;  ///< bytes of a query token as it is scored
+    std::int64_t longest = 0;    ///< tokens of the longest document
     std::int64_t document_count = 0;
     std::int64_t token_count = 0;      ///< of all documents
     std::int64_t lanes = 1;            ///< devices, each as often as it is named
@@ -30,9 +33,13 @@ struct DevicePlan {
     std::int64_t chunk_documents = 1;  ///< scored in one call
 };
 
-/// Bytes of a block of these documents: their offsets, then their tokens, which begin at offset_bytes().
-std::size_t offset_bytes(std::int64_t documents);
-std::size_t block_bytes(std::int64_t documents, std::int64_t tokens, std::int64_t row_bytes);
+/// A block of documents: their offsets, then their tokens, then what belongs to each of these.
+struct BlockLayout {
+    std::size_t tokens = 0;  ///< where they begin
+    std::size_t beside = 0;
+    std::size_t bytes = 0;
+};
+BlockLayout block_layout(std::int64_t documents, std::int64_t tokens, const RowBytes& row);
 
 /// What a search needs on the host at the least: its lists, and blocks that hold the longest document.
 std::int64_t least_device_memory(const DeviceNeeds& needs);

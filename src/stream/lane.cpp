@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "core/parallel.hpp"
+#include "core/views.hpp"
+#include "stream/coarse_queries.hpp"
 
 namespace rowmax::stream {
 
@@ -45,36 +48,51 @@ void Lane::finish(const Handle& stream) {
     runtime_.finish(done_.get());
 }
 
-// Through the pinned blocks, as much at a time as they hold.
-void Lane::bring_rows(const Packing& packing, std::byte* to) {
-    const std::size_t row_bytes = packing.row_bytes();
-    const auto most = static_cast<std::int64_t>(plan_.block_bytes / row_bytes);
-    for (std::int64_t first = 0; first < packing.rows(); first += most) {
-        const std::int64_t last = std::min(first + most, packing.rows());
+// As much at a time as a pinned block holds.
+template <class Write>
+void Lane::bring_rows(std::int64_t rows, std::int64_t each, std::byte* to, Write write) {
+    const std::int64_t most = static_cast<std::int64_t>(plan_.block_bytes) / each;
+    for (std::int64_t first = 0; first < rows; first += most) {
+        const std::int64_t last = std::min(first + most, rows);
         Slot& slot = slots_[turn_];
         turn_ = 1 - turn_;
         runtime_.finish(slot.copied.get());
-        packing.write(first, last, slot.pinned.bytes(), threads_);
-        const std::size_t bytes = static_cast<std::size_t>(last - first) * row_bytes;
-        runtime_.copy(place(copies_), to + static_cast<std::size_t>(first) * row_bytes, slot.pinned.get(), bytes);
+        write(first, last, slot.pinned.bytes());
+        runtime_.copy(place(copies_), to + first * each, slot.pinned.get(),
+                      static_cast<std::size_t>((last - first) * each));
         runtime_.record(place(copies_), slot.copied.get());
     }
+}
+
+/// To rows `first` and following ones of the device.
+void Lane::bring_query_rows(const Packing& packing, std::int64_t first) {
+    const RowBytes& row = packing.row_bytes();
+    bring_rows(packing.rows(), row.token, query_tokens_.bytes() + first * row.token,
+               [&](std::int64_t begin, std::int64_t end, std::byte* to) { packing.write(begin, end, to, threads_); });
+    if (row.beside == 0) return;
+    bring_rows(packing.rows(), row.beside, query_scale_.bytes() + first * row.beside,
+               [&](std::int64_t begin, std::int64_t end, std::byte* to) { packing.write_beside(begin, end, to); });
 }
 
 void Lane::bring_queries() {
     const io::TokenSource& source = state_.queries;
     const std::int64_t count = source.count();
     const std::int64_t tokens = source.token_count();
-    const auto row_bytes = static_cast<std::size_t>(source.dim()) * size_of(source.dtype());
+    const DType dtype = state_.query_dtype();
+    const auto row_bytes = static_cast<std::size_t>(source.dim()) * size_of(dtype);
     query_tokens_ = device_memory(runtime_, ordinal_, static_cast<std::size_t>(tokens) * row_bytes);
+    query_scale_ = device_memory(runtime_, ordinal_, static_cast<std::size_t>(tokens) * sizeof(float));
     query_starts_ = device_memory(runtime_, ordinal_, static_cast<std::size_t>(count + 1) * sizeof(std::int64_t));
     std::vector<std::int64_t> starts{0};
     std::vector<std::uint8_t> mask;
+    bool scaled = false;
     for (std::int64_t first = 0; first < count;) {
         const std::int64_t last = source.block_end(first, static_cast<std::int64_t>(plan_.block_bytes));
         const io::TokenBlock block = source.block(first, last);
-        const Packing packing(block.set, Hidden::kept);
-        bring_rows(packing, query_tokens_.bytes() + static_cast<std::size_t>(starts.back()) * row_bytes);
+        const CoarseQueries coarse(block.set, state_.options.form.value_or(Coarse::bits), threads_);
+        const Packing packing(coarse.set(), Hidden::kept);
+        scaled = packing.row_bytes().beside > 0;
+        bring_query_rows(packing, starts.back());
         const std::int64_t base = starts.back();
         for (std::int64_t i = 1; i <= packing.items(); ++i)
             starts.push_back(base + packing.starts()[static_cast<std::size_t>(i)]);
@@ -82,49 +100,77 @@ void Lane::bring_queries() {
         first = last;
     }
     runtime_.copy(place(copies_), query_starts_.get(), starts.data(), starts.size() * sizeof(std::int64_t));
-    queries_.tokens = TensorView(query_tokens_.get(), source.dtype(), {tokens, source.dim()});
+    queries_.tokens = TensorView(query_tokens_.get(), dtype, {tokens, source.dim()});
     queries_.cu_seqlens = TensorView(query_starts_.get(), DType::i64, {count + 1});
     queries_.max_seqlen = source.max_length();
+    if (scaled) queries_.scale = TensorView(query_scale_.get(), DType::f32, {tokens});
     if (!mask.empty()) {  // masks are of items of one length
         query_mask_ = device_memory(runtime_, ordinal_, mask.size());
         runtime_.copy(place(copies_), query_mask_.get(), mask.data(), mask.size());
+        const std::int64_t length = tokens / count;
         queries_ = {};
-        queries_.tokens = TensorView(query_tokens_.get(), source.dtype(), {count, tokens / count, source.dim()});
-        queries_.mask = TensorView(query_mask_.get(), DType::u8, {count, tokens / count});
+        queries_.tokens = TensorView(query_tokens_.get(), dtype, {count, length, source.dim()});
+        queries_.mask = TensorView(query_mask_.get(), DType::u8, {count, length});
+        if (scaled) queries_.scale = TensorView(query_scale_.get(), DType::f32, {count, length});
     }
     finish(copies_);
 }
 
-void Lane::fill(Slot& slot, const Packing& packing) {
-    const std::size_t tokens_at = offset_bytes(packing.items());
-    std::memcpy(slot.pinned.get(), packing.starts().data(), packing.starts().size() * sizeof(std::int64_t));
-    packing.write(0, packing.rows(), slot.pinned.bytes() + tokens_at, threads_);
+TensorView Lane::bring_table(Handle& memory, const TensorView& host) {
+    if (!host.given()) return host;
+    core::Copies copies;
+    const TensorView rows = host.contiguous() ? host : core::contiguous_copy(copies, host);
+    const std::size_t bytes = static_cast<std::size_t>(host.numel()) * size_of(host.dtype);
+    memory = device_memory(runtime_, ordinal_, bytes);
+    runtime_.copy(place(copies_), memory.get(), rows.data, bytes);
+    finish(copies_);
+    return {memory.get(), host.dtype,
+            std::span<const std::int64_t>(host.shape.data(), static_cast<std::size_t>(host.ndim))};
+}
+
+void Lane::bring_tables(const ResidualTables& host) {
+    if (tables_) return;
+    tables_ = host;
+    tables_->centroids = bring_table(centroids_, host.centroids);
+    tables_->bucket_weights = bring_table(weights_, host.bucket_weights);
+}
+
+void Lane::fill(Slot& slot, const Packing& packing, const BlockLayout& layout) {
+    std::byte* to = slot.pinned.bytes();
+    std::memcpy(to, packing.starts().data(), packing.starts().size() * sizeof(std::int64_t));
+    packing.write(0, packing.rows(), to + layout.tokens, threads_);
+    packing.write_beside(0, packing.rows(), to + layout.beside);
 }
 
 void Lane::add(const TokenSet& documents, std::int64_t first) {
+    if (documents.residual != nullptr) bring_tables(*documents.residual);
     const Packing packing(documents, Hidden::left_out);
+    const BlockLayout layout = block_layout(packing.items(), packing.rows(), packing.row_bytes());
     Slot& slot = slots_[turn_];
     turn_ = 1 - turn_;
     runtime_.finish(slot.copied.get());
-    fill(slot, packing);
+    fill(slot, packing, layout);
     numbering_.push_back({seen_, first});
     runtime_.wait(place(copies_), slot.scored.get());
-    const std::size_t bytes =
-        offset_bytes(packing.items()) + static_cast<std::size_t>(packing.rows()) * packing.row_bytes();
-    runtime_.copy(place(copies_), slot.device.get(), slot.pinned.get(), bytes);
+    runtime_.copy(place(copies_), slot.device.get(), slot.pinned.get(), layout.bytes);
     runtime_.record(place(copies_), slot.copied.get());
     runtime_.wait(place(scoring_), slot.copied.get());
-    score_block(slot, packing);
+    score_block(slot, packing, documents, layout);
     runtime_.record(place(scoring_), slot.scored.get());
 }
 
-void Lane::score_block(const Slot& slot, const Packing& packing) {
+void Lane::score_block(const Slot& slot, const Packing& packing, const TokenSet& documents, const BlockLayout& layout) {
+    const TensorView& host = documents.tokens;
+    const std::int64_t width = host.shape[static_cast<std::size_t>(host.ndim) - 1];
+    const std::byte* beside = slot.device.bytes() + layout.beside;
     ScoreRequest request;
     request.q = queries_;
     request.options = state_.options.score;
     request.options.device = {Device::Kind::cuda, ordinal_, scoring_.get(), &scratch, this};
-    request.d.tokens = TensorView(slot.device.bytes() + offset_bytes(packing.items()), state_.queries.dtype(),
-                                  {packing.rows(), state_.queries.dim()});
+    request.d.tokens = TensorView(slot.device.bytes() + layout.tokens, host.dtype, {packing.rows(), width});
+    if (documents.scale.given()) request.d.scale = TensorView(beside, DType::f32, {packing.rows()});
+    if (documents.codes.given()) request.d.codes = TensorView(beside, documents.codes.dtype, {packing.rows()});
+    if (documents.residual != nullptr) request.d.residual = &*tables_;
     request.d.max_seqlen = packing.longest();
     const auto* starts = reinterpret_cast<const std::int64_t*>(slot.device.get());
     for (std::int64_t at = 0; at < packing.items(); at += plan_.chunk_documents) {

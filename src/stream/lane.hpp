@@ -11,8 +11,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "rowmax/compressed.hpp"
 #include "stream/device_memory.hpp"
 #include "stream/device_plan.hpp"
 #include "stream/packing.hpp"
@@ -50,9 +52,15 @@ class Lane {
 
     void take_memory();
     void bring_queries();
-    void bring_rows(const Packing& packing, std::byte* to);
-    void fill(Slot& slot, const Packing& packing);
-    void score_block(const Slot& slot, const Packing& packing);
+    /// All of them, through the pinned blocks; `each` bytes a row, which `write(first, last, to)` writes.
+    template <class Write>
+    void bring_rows(std::int64_t rows, std::int64_t each, std::byte* to, Write write);
+    void bring_query_rows(const Packing& packing, std::int64_t first);
+    /// Of residual documents, once: all have the same.
+    void bring_tables(const ResidualTables& host);
+    TensorView bring_table(Handle& memory, const TensorView& host);
+    void fill(Slot& slot, const Packing& packing, const BlockLayout& layout);
+    void score_block(const Slot& slot, const Packing& packing, const TokenSet& documents, const BlockLayout& layout);
     void merge(std::int64_t documents, float* best, std::int64_t* index);
     void finish(const Handle& stream);
     [[nodiscard]] std::int64_t global_number(std::int64_t local) const;
@@ -69,8 +77,12 @@ class Lane {
     Handle query_tokens_;
     Handle query_starts_;
     Handle query_mask_;
+    Handle query_scale_;
     TokenSet queries_;
-    Handle scores_;  ///< of a chunk
+    Handle centroids_;
+    Handle weights_;
+    std::optional<ResidualTables> tables_;  ///< of the device
+    Handle scores_;                         ///< of a chunk
     Handle lists_;
     Handle best_;
     Handle index_;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "stream/coarse_queries.hpp"
+
 namespace rowmax::stream {
 
 namespace {
@@ -20,13 +22,15 @@ std::int64_t kept(std::int64_t k, std::int64_t documents) {
     return std::min(k, documents);
 }
 
-void check_inputs(const io::TokenSource& queries, const std::vector<io::TokenSource>& corpora) {
+/// `scored`: the type of queries as they are scored.
+void check_inputs(const io::TokenSource& queries, DType scored, const std::vector<io::TokenSource>& corpora) {
     for (const io::TokenSource& corpus : corpora) {
-        if (corpus.dtype() != queries.dtype()) {
+        if (corpus.dtype() == DType::u8) continue;  // packed bits: the kernel's problem says what does not fit
+        if (corpus.dtype() != scored) {
             throw Error(
                 ErrorCode::invalid_type,
                 fmt::format("queries {} are {}, corpus {} is {}: both must have the same type", queries.path().string(),
-                            name_of(queries.dtype()), corpus.path().string(), name_of(corpus.dtype())));
+                            name_of(scored), corpus.path().string(), name_of(corpus.dtype())));
         }
         if (corpus.dim() != queries.dim()) {
             throw Error(ErrorCode::invalid_value,
@@ -44,8 +48,12 @@ SearchState::SearchState(io::TokenSource queries_, std::vector<io::TokenSource> 
       options(std::move(options_)),
       starts(first_documents(corpora)),
       best(queries.count(), kept(options.k, starts.back())) {
-    check_inputs(queries, corpora);
+    check_inputs(queries, query_dtype(), corpora);
     if (query_count() == 0) position = {document_count(), document_count(), 0};
+}
+
+DType SearchState::query_dtype() const {
+    return options.form ? coarse_query_dtype(*options.form, queries.dtype()) : queries.dtype();
 }
 
 SearchState::Place SearchState::place(std::int64_t document) const {

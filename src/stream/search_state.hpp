@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/topk.hpp"
 #include "io/token_source.hpp"
+#include "rowmax/corpus.hpp"
 #include "rowmax/maxsim.hpp"
 #include "stream/device_backend.hpp"
 
@@ -19,6 +21,8 @@ struct SearchOptions {
     std::int64_t held = 0;  ///< bytes of it that the process has taken already
     /// The CUDA devices that share the documents among them; none: the CPU. One may be named several times.
     std::vector<int> devices;
+    /// Documents are in this form, and queries are brought into the one it is compared with. On devices only.
+    std::optional<Coarse> form = {};
     std::int64_t block_documents = 0;        ///< most documents a block on a device; 0: chosen
     const DeviceBackend* backend = nullptr;  ///< of the devices; null: this build's
     /// The kernel name's characters must outlive the search; where the memory lies is not read from here.
@@ -45,6 +49,8 @@ struct SearchState {
     [[nodiscard]] std::int64_t query_count() const { return queries.count(); }
     [[nodiscard]] std::int64_t document_count() const { return starts.back(); }
     [[nodiscard]] Place place(std::int64_t document) const;
+    /// Of queries as they are scored.
+    [[nodiscard]] DType query_dtype() const;
 
     io::TokenSource queries;
     std::vector<io::TokenSource> corpora;

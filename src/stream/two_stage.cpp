@@ -7,7 +7,13 @@
 #include <span>
 
 #include "core/parallel.hpp"
+#include "core/views.hpp"
+#include "io/coded_tokens.hpp"
 #include "rowmax/compressed.hpp"
+#include "stream/coarse_queries.hpp"
+#include "stream/device_scorer.hpp"
+#include "stream/packing.hpp"
+#include "stream/search.hpp"
 
 namespace rowmax::stream {
 
@@ -17,15 +23,6 @@ constexpr std::int64_t step_documents = 4096;  // between two looks at progress
 
 std::int64_t start_of(const Corpus& corpus, std::int64_t document) {
     return static_cast<const std::int64_t*>(corpus.cu_seqlens().data)[document];
-}
-
-/// Rows [first, last) of something that belongs to tokens.
-TensorView rows_of(TensorView view, std::int64_t first, std::int64_t last) {
-    if (!view.given()) return view;
-    const std::int64_t bytes = view.stride[0] * static_cast<std::int64_t>(size_of(view.dtype));
-    view.data = static_cast<std::byte*>(view.data) + first * bytes;
-    view.shape[0] = last - first;
-    return view;
 }
 
 /// Documents [first, last) of a corpus in a coarse form.
@@ -41,37 +38,11 @@ TokenSet coarse_block(const Corpus& corpus, Coarse form, std::int64_t first, std
     cu_seqlens.clear();
     for (std::int64_t i = first; i <= last; ++i) cu_seqlens.push_back(start_of(corpus, i) - begin);
     TokenSet set = corpus.coarse(form);
-    set.tokens = rows_of(set.tokens, begin, end);
-    set.scale = rows_of(set.scale, begin, end);
+    set.tokens = core::rows_of(set.tokens, begin, end);
+    set.scale = core::rows_of(set.scale, begin, end);
     set.cu_seqlens = TensorView(cu_seqlens.data(), DType::i64, {last - first + 1});
     return set;
 }
-
-/// Queries as the coarse form is compared with.
-class CoarseQueries {
-  public:
-    CoarseQueries(const TokenSet& queries, Coarse form, int threads) : set_(queries) {
-        if (form == Coarse::bits) return;  // as they are
-        const TensorView& tokens = queries.tokens;
-        const std::span<const std::int64_t> shape(tokens.shape.data(), static_cast<std::size_t>(tokens.ndim));
-        const DType dtype = form == Coarse::int8 ? DType::i8 : DType::f8e4m3;
-        codes_.resize(static_cast<std::size_t>(tokens.numel()));
-        scale_.resize(codes_.size() / static_cast<std::size_t>(std::max<std::int64_t>(shape.back(), 1)));
-        set_.tokens = TensorView(codes_.data(), dtype, shape);
-        set_.scale = TensorView(scale_.data(), DType::f32, shape.first(shape.size() - 1));
-        if (form == Coarse::int8) {
-            quantize_int8(tokens, Granularity::token, set_.tokens, set_.scale, threads);
-        } else {
-            quantize_fp8(tokens, false, set_.tokens, set_.scale, threads);
-        }
-    }
-    [[nodiscard]] const TokenSet& set() const { return set_; }
-
-  private:
-    TokenSet set_;
-    std::vector<std::byte> codes_;
-    std::vector<float> scale_;
-};
 
 class TwoStageSearch {
   public:
@@ -90,7 +61,7 @@ class TwoStageSearch {
         core::TopK best(queries_.count(), std::max<std::int64_t>(k_, 1));
         for (std::int64_t first = 0; first < queries_.count() && documents() > 0; first += block_) {
             const std::int64_t last = std::min(first + block_, queries_.count());
-            const core::TopK found = scan(first, last);
+            const core::TopK found = options_.devices.empty() ? scan(first, last) : scan_on_devices(first, last);
             for (std::int64_t i = first; i < last; ++i) rescore(i, found.ranked(i - first), best);
         }
         return best;
@@ -101,8 +72,13 @@ class TwoStageSearch {
     void check(const Corpus& corpus) const;
     void plan_memory();
     [[nodiscard]] core::TopK scan(std::int64_t first, std::int64_t last);
+    [[nodiscard]] core::TopK scan_on_devices(std::int64_t first, std::int64_t last) const;
     void scan_corpus(std::size_t corpus, const TokenSet& queries, core::TopK& found, std::int64_t done);
     void rescore(std::int64_t query, const std::vector<core::Hit>& found, core::TopK& best) const;
+    void score_on_device(const ScoreRequest& request, const ScoreOutputs& outputs) const;
+    [[nodiscard]] const DeviceBackend& backend() const {
+        return options_.backend != nullptr ? *options_.backend : device_backend();
+    }
     void score_some(const TokenSet& query, std::size_t corpus, std::span<const std::int64_t> documents,
                     std::int64_t number, core::TopK& best) const;
 
@@ -184,6 +160,44 @@ void TwoStageSearch::scan_corpus(std::size_t corpus, const TokenSet& queries, co
     }
 }
 
+/// A search of the coarse form for as many documents as are candidates.
+core::TopK TwoStageSearch::scan_on_devices(std::int64_t first, std::int64_t last) const {
+    std::vector<io::TokenSource> coarse;
+    for (const Corpus& corpus : corpora_) coarse.push_back(io::coded_tokens(corpus, options_.form));
+    const io::TokenBlock block = queries_.block(first, last);
+    SearchOptions how;
+    how.k = candidates_;
+    how.memory = options_.memory;
+    how.held = options_.held + queries_.count() * (k_ * 32 + 64);
+    how.devices = options_.devices;
+    how.form = options_.form;
+    how.backend = options_.backend;
+    how.score = options_.score;
+    how.score.kernel = {};  // which is that of the exact scores
+    Search search(io::tokens_in_memory(block.set, io::Ids(last - first), block.owner), std::move(coarse), how);
+    while (search.step()) {
+        if (options_.progress)
+            options_.progress(first * documents() + search.pairs_done(), queries_.count() * documents());
+    }
+    core::TopK found(last - first, candidates_);
+    for (std::int64_t i = 0; i < last - first; ++i) {
+        for (const core::Hit& hit : search.ranked(i)) found.push(i, hit.score, hit.document);
+    }
+    return found;
+}
+
+/// Documents that lie anywhere in a file go there one behind the other.
+void TwoStageSearch::score_on_device(const ScoreRequest& request, const ScoreOutputs& outputs) const {
+    const Packing packing(request.d, Hidden::left_out);
+    std::vector<std::byte> tokens(static_cast<std::size_t>(packing.rows() * packing.row_bytes().token));
+    packing.write(0, packing.rows(), tokens.data(), core::thread_count(options_.score.threads));
+    ScoreRequest packed = request;
+    packed.d = {};
+    packed.d.tokens = TensorView(tokens.data(), request.d.tokens.dtype, {packing.rows(), queries_.dim()});
+    packed.d.cu_seqlens = TensorView(packing.starts().data(), DType::i64, {packing.items() + 1});
+    DeviceScorer(backend(), options_.devices.front(), DeviceScorer::Same::queries).score(packed, outputs);
+}
+
 void TwoStageSearch::rescore(std::int64_t query, const std::vector<core::Hit>& found, core::TopK& best) const {
     std::vector<std::int64_t> numbers;
     numbers.reserve(found.size());
@@ -217,7 +231,12 @@ void TwoStageSearch::score_some(const TokenSet& query, std::size_t corpus, std::
     request.options = options_.score;
     const ResultShape shape = result_shape(request);
     std::vector<double> scores(static_cast<std::size_t>(count));  // room for either type
-    score(request, {TensorView(scores.data(), shape.dtype, shape.scores), {}, {}});
+    const ScoreOutputs outputs{TensorView(scores.data(), shape.dtype, shape.scores), {}, {}};
+    if (options_.devices.empty()) {
+        score(request, outputs);
+    } else {
+        score_on_device(request, outputs);
+    }
     for (std::size_t i = 0; i < documents.size(); ++i) {
         const double exact =
             shape.dtype == DType::f64 ? scores[i] : double{reinterpret_cast<const float*>(scores.data())[i]};

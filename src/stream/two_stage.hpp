@@ -10,6 +10,7 @@
 #include "io/token_source.hpp"
 #include "rowmax/corpus.hpp"
 #include "rowmax/maxsim.hpp"
+#include "stream/device_backend.hpp"
 
 namespace rowmax::stream {
 
@@ -19,9 +20,12 @@ struct TwoStageOptions {
     Coarse form = Coarse::int8;
     /// What the search may allocate, in bytes; 0: as it likes.
     std::int64_t memory = 0;
-    std::int64_t held = 0;         ///< bytes of it that the process has taken already
-    Options score;                 ///< on the CPU, without normalisation
-    io::ProgressFn progress = {};  ///< in (query, document) pairs
+    std::int64_t held = 0;  ///< bytes of it that the process has taken already
+    /// The CUDA devices that share the scan among them, the first of which scores exactly; none: the CPU.
+    std::vector<int> devices;
+    const DeviceBackend* backend = nullptr;  ///< of the devices; null: this build's
+    Options score;                           ///< without normalisation
+    io::ProgressFn progress = {};            ///< in (query, document) pairs
 };
 
 /// The lists of all queries; documents are numbered through all corpora. The same for any memory and threads. Throws

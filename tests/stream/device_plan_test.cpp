@@ -15,6 +15,7 @@ DeviceNeeds text_search() {
             .query_length = 32,
             .dim = 128,
             .k = 100,
+            .row = {256, 0},
             .longest = 512,
             .document_count = 1'000'000,
             .token_count = 300'000'000};
@@ -31,7 +32,7 @@ TEST(DevicePlan, StaysWithinMemory) {
                 const DevicePlan plan = plan_device(needs, memory);
                 const std::int64_t blocks = 2 * lanes + (copied ? 1 : 0);
                 EXPECT_LE(blocks * static_cast<std::int64_t>(plan.block_bytes), memory);
-                EXPECT_GE(plan.block_bytes, block_bytes(1, needs.longest, 256)) << memory;
+                EXPECT_GE(plan.block_bytes, block_layout(1, needs.longest, needs.row).bytes) << memory;
             }
             EXPECT_ERROR(plan_device(needs, least - 1), out_of_memory, std::to_string(least - 1),
                          std::to_string(least));
@@ -42,10 +43,32 @@ TEST(DevicePlan, StaysWithinMemory) {
     }
 }
 
+TEST(DevicePlan, LaysScalesBehindTokens) {
+    const BlockLayout plain = block_layout(40, 1000, {33, 0});
+    EXPECT_EQ(plain.tokens, 512U);
+    EXPECT_EQ(plain.bytes, 512U + 33000);
+    const BlockLayout scaled = block_layout(40, 1000, {33, 4});
+    EXPECT_EQ(scaled.tokens, plain.tokens);
+    EXPECT_EQ(scaled.beside % 256, 0U);
+    EXPECT_GE(scaled.beside, plain.bytes);
+    EXPECT_EQ(scaled.bytes, scaled.beside + 4000);
+}
+
+// Query tokens go through the blocks of documents that are far smaller: sign bits.
+TEST(DevicePlan, HoldsAQueryToken) {
+    DeviceNeeds needs = text_search();
+    needs.row = {16, 0};
+    needs.longest = 1;
+    needs.document_count = needs.token_count = 2;
+    needs.query_row = 16384;
+    EXPECT_GE(plan_device(needs, 0).block_bytes, 16384U);
+    EXPECT_GE(plan_device(needs, least_device_memory(needs)).block_bytes, 16384U);
+}
+
 TEST(DevicePlan, HoldsTheLongestDocument) {
     DeviceNeeds needs = text_search();
     needs.longest = 10'000'000;
-    EXPECT_GE(plan_device(needs, 0).block_bytes, block_bytes(1, needs.longest, 256));
+    EXPECT_GE(plan_device(needs, 0).block_bytes, block_layout(1, needs.longest, needs.row).bytes);
 }
 
 TEST(DevicePlan, TakesNoMoreThanThereIs) {
@@ -53,7 +76,7 @@ TEST(DevicePlan, TakesNoMoreThanThereIs) {
     EXPECT_EQ(plan_device(needs, 0).block_bytes, 32U << 20);
     needs.document_count = 10;
     needs.token_count = 1000;
-    EXPECT_EQ(plan_device(needs, 0).block_bytes, block_bytes(10, 1000, 256));
+    EXPECT_EQ(plan_device(needs, 0).block_bytes, block_layout(10, 1000, needs.row).bytes);
 }
 
 TEST(DevicePlan, StaysResponsive) {
