@@ -13,11 +13,15 @@ void run_row(DeviceArrays& arrays, const core::Kernel& row, const core::Params& 
     arrays.finish();
 }
 
-bool DeviceScorer::takes(const ScoreRequest& request) const {
+void DeviceScorer::check(const ScoreRequest& request) const {
     core::Params params = core::make_problem(request).params;
     params.place = {true, ordinal_, nullptr, nullptr};
+    backend_.choose(params, request.options.kernel);
+}
+
+bool DeviceScorer::takes(const ScoreRequest& request) const {
     try {
-        backend_.choose(params, request.options.kernel);
+        check(request);
         return true;
     } catch (const Error& error) {
         if (error.code() != ErrorCode::not_implemented) throw;

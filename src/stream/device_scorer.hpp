@@ -19,7 +19,9 @@ class DeviceScorer {
     DeviceScorer(const DeviceBackend& backend, int ordinal, Same same)
         : backend_(backend), ordinal_(ordinal), same_(same) {}
 
-    /// Whether the device has a kernel for a request of this kind.
+    /// Throws Error(not_implemented) unless the device has a kernel for a request of this kind.
+    void check(const ScoreRequest& request) const;
+    /// Whether it has.
     [[nodiscard]] bool takes(const ScoreRequest& request) const;
     /// rowmax::score(), there.
     void score(const ScoreRequest& request, const ScoreOutputs& outputs);

@@ -59,6 +59,7 @@ class TwoStageSearch {
 
     core::TopK run() {
         core::TopK best(queries_.count(), std::max<std::int64_t>(k_, 1));
+        if (!options_.devices.empty() && queries_.count() > 0 && documents() > 0) check_device();
         for (std::int64_t first = 0; first < queries_.count() && documents() > 0; first += block_) {
             const std::int64_t last = std::min(first + block_, queries_.count());
             const core::TopK found = options_.devices.empty() ? scan(first, last) : scan_on_devices(first, last);
@@ -70,6 +71,7 @@ class TwoStageSearch {
   private:
     [[nodiscard]] std::int64_t documents() const { return starts_.back(); }
     void check(const Corpus& corpus) const;
+    void check_device() const;
     void plan_memory();
     [[nodiscard]] core::TopK scan(std::int64_t first, std::int64_t last);
     [[nodiscard]] core::TopK scan_on_devices(std::int64_t first, std::int64_t last) const;
@@ -158,6 +160,19 @@ void TwoStageSearch::scan_corpus(std::size_t corpus, const TokenSet& queries, co
         if (options_.progress)
             options_.progress(done + (starts_[corpus] + last) * found.queries(), queries_.count() * documents());
     }
+}
+
+// Before the scan: whether what comes after it can be done there.
+void TwoStageSearch::check_device() const {
+    const auto some = std::upper_bound(starts_.begin(), starts_.end(), 0) - starts_.begin() - 1;
+    const io::TokenBlock query = queries_.block(0, 1);
+    ScoreRequest request;
+    request.q = query.set;
+    request.d.tokens = corpora_[static_cast<std::size_t>(some)].document(0);
+    const std::int64_t starts[] = {0, request.d.tokens.shape[0]};
+    request.d.cu_seqlens = TensorView(starts, DType::i64, {2});
+    request.options = options_.score;
+    DeviceScorer(backend(), options_.devices.front(), DeviceScorer::Same::queries).check(request);
 }
 
 /// A search of the coarse form for as many documents as are candidates.

@@ -10,6 +10,7 @@
 #include "io/plaid_writer.hpp"
 #include "io/support.hpp"
 #include "stream/coarse_queries.hpp"
+#include "stream/collection.hpp"
 #include "stream/fake_device.hpp"
 #include "stream/ranking.hpp"
 #include "stream/search.hpp"
@@ -182,6 +183,17 @@ TEST_F(CodedOnDevices, BytesThatAreCopiedAreThoseOfTheCodes) {
     constexpr std::size_t rest = 401 * 8 + 3000;  // offsets, queries, results
     EXPECT_LT(copied(Coarse::int8), rows * (dim + 4) + rest);
     EXPECT_LT(copied(Coarse::bits), rows * dim / 8 + rest);
+}
+
+// What the second stage lacks is said before the first.
+TEST_F(CodedOnDevices, NothingIsScannedForNothing) {
+    const io::TokenSource f64 = test::collection(6, 4, dim, 1, DType::f64);
+    const std::vector<Corpus> corpora{corpus("none", test::collection(0, 4, dim, 1, DType::f64)), corpus("a", f64)};
+    TwoStageOptions how;
+    how.devices = {0};
+    how.backend = &fake_backend();
+    EXPECT_ERROR(search_two_stages(f64, corpora, how), not_implemented, "float64");
+    EXPECT_EQ(fake_use().copied, 0U);
 }
 
 TEST_F(CodedOnDevices, WhatDoesNotFitIsNamed) {
