@@ -397,12 +397,20 @@ def _forward(
     return TORCH.evaluate(Q, D, pairing, extras), None
 
 
+def apart(extras: Extras) -> tuple[Extras, tuple[str, ...], tuple[Tensor, ...]]:
+    """What is no tensor; the tensors' names; and the tensors, to be saved: kept beside that they would live as long as the
+    graph, and not until the backward pass."""
+    tensors = {name: value for name, value in extras.items() if isinstance(value, Tensor)}
+    rest = {name: value for name, value in extras.items() if name not in tensors} if tensors else extras
+    return rest, tuple(tensors), tuple(tensors.values())
+
+
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor | None]) -> None:
     Q, D, pairing, extras, _, keep = inputs
     index = output[1]
-    tensors = {name: value for name, value in extras.items() if isinstance(value, Tensor)} if extras else extras
-    ctx.save_for_backward(Q, D, index if keep else None, *tensors.values())
-    ctx.tensor_names, ctx.extras, ctx.pairing = tuple(tensors), extras, pairing
+    ctx.extras, ctx.tensor_names, tensors = apart(extras)
+    ctx.save_for_backward(Q, D, index if keep else None, *tensors)
+    ctx.pairing = pairing
     ctx.set_materialize_grads(False)  # or zeros were made for the index, as large as it is
     if index is not None:
         ctx.mark_non_differentiable(index)

@@ -16,7 +16,7 @@ from torch import Tensor
 from rowmax import _native
 from rowmax._frameworks import Extras
 from rowmax._points import into, item_count
-from rowmax._torch import TORCH, _needs_dispatcher, refuse_double_backward
+from rowmax._torch import TORCH, _needs_dispatcher, apart, refuse_double_backward
 from rowmax._torch_ops import _register, fill
 
 _TENSORS = ("p_mask", "r_mask", "cu_seqlens_p", "cu_seqlens_r")
@@ -287,9 +287,8 @@ def _differentiate_chamfer(ctx: Any, *grads: Any) -> tuple[Any, ...]:
 
 
 def _keep(ctx: Any, P: Tensor, R: Tensor, extras: Extras, *indices: Tensor | None) -> None:
-    tensors = {name: extras[name] for name in _TENSORS if isinstance(extras.get(name), Tensor)}
-    ctx.names, ctx.extras = tuple(tensors), extras
-    ctx.save_for_backward(P, R, *indices, *tensors.values())
+    ctx.extras, ctx.names, tensors = apart(extras)
+    ctx.save_for_backward(P, R, *indices, *tensors)
     ctx.set_materialize_grads(False)
 
 

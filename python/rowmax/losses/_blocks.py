@@ -106,7 +106,7 @@ def losses(
     extras = {n: v.clone() if isinstance(v, Tensor) else v for n, v in _kept(extras).items()}
     tokens = [source.tokens for source in sources]
     for source in sources:
-        source.tokens = source.tokens.detach()  # the graph holds them, and they would hold the graph
+        del source.tokens  # the graph holds them, until the backward pass
     call = Call(sources, extras, temperature, symmetric, block, wanted)
     rows, columns, *_ = _Losses.apply(call, Q, labels, *tokens)
     return rows, columns
