@@ -13,6 +13,7 @@
 
 #include "cli/devices.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/item_number.hpp"
 #include "cli/signals.hpp"
 #include "core/parallel.hpp"
 #include "core/registry.hpp"
@@ -156,14 +157,6 @@ io::TokenSource load_input(const std::string& path, const InputOptions& options,
                         path));
     }
     return io::load_tokens(path, load);
-}
-
-std::optional<std::int64_t> item_number(const std::string& name, std::int64_t count) {
-    std::int64_t number = -1;
-    const char* end = name.data() + name.size();
-    const auto [stop, error] = std::from_chars(name.data() + 1, end, number);
-    if (error != std::errc() || stop != end || number < 0 || number >= count) return std::nullopt;
-    return number;
 }
 
 std::int64_t find_item(const io::TokenSource& source, const std::string& name, const std::string& what) {

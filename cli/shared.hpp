@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,8 +54,6 @@ struct InputOptions {
 void add_input_options(Command& command, InputOptions& options, const std::string& prefix, const std::string& what);
 io::TokenSource load_input(const std::string& path, const InputOptions& options, const ComputeOptions& compute);
 
-/// N of a name "#N", when it is one of `count` items.
-std::optional<std::int64_t> item_number(const std::string& name, std::int64_t count);
 /// The number of the item called `name`: an id, or "#N" for the item with number N. Throws Error(data) if there is
 /// none.
 std::int64_t find_item(const io::TokenSource& source, const std::string& name, const std::string& what);

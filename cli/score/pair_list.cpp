@@ -6,7 +6,7 @@
 #include <sstream>
 #include <unordered_map>
 
-#include "cli/shared.hpp"
+#include "cli/item_number.hpp"
 #include "io/text_file.hpp"
 #include "rowmax/error.hpp"
 

@@ -24,7 +24,7 @@ bool is_at(int descriptor, const fs::path& path) noexcept {
 }
 
 // Opened as a lock asks for it: NFS locks files for writing only when they are open for that, and folders never.
-Descriptor opened(const fs::path& path) noexcept {
+Descriptor open_to_lock(const fs::path& path) noexcept {
     struct stat info {};
     if (lstat(path.c_str(), &info) != 0 || (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))) return Descriptor();
     const int access = S_ISDIR(info.st_mode) ? O_RDONLY | O_DIRECTORY : O_RDWR;
@@ -32,7 +32,7 @@ Descriptor opened(const fs::path& path) noexcept {
 }
 
 void remove_if_left(const fs::path& path) noexcept {
-    const Descriptor found = opened(path);
+    const Descriptor found = open_to_lock(path);
     if (found.get() < 0 || flock(found.get(), LOCK_EX | LOCK_NB) != 0) return;
     // Its owner may have given it its final name before the lock was free.
     if (is_at(found.get(), path)) remove_temporary(path.c_str());

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "rowmax/error.hpp"
+#include "fuzz/promise.hpp"
 #include "rowmax/tensor.hpp"
 
 namespace rowmax::fuzz {
@@ -35,16 +35,6 @@ class MemoryFile {
   private:
     int fd_;
 };
-
-/// Runs `work`, which may throw Error. Any other exception ends the program, and libFuzzer reports it.
-template <class Work>
-void attempt(Work&& work) {
-    try {
-        work();
-    } catch (const Error& error) {
-        if (std::string_view(error.what()).empty() || error.code() == ErrorCode::internal) abort();
-    }
-}
 
 /// Reads every byte of a view, so that the sanitizer sees each of them. Strides may be anything but negative.
 inline void touch(const TensorView& view, int dimension = 0, std::int64_t offset = 0) {

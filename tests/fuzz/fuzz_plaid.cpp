@@ -1,7 +1,7 @@
 // PLAID indexes: folders whose files say anything, opened, searched by their lists and exactly.
-#include <filesystem>
-#include <fstream>
+#include <array>
 
+#include "fuzz/folder.hpp"
 #include "fuzz/fuzz.hpp"
 #include "io/builders.hpp"
 #include "io/plaid_index.hpp"
@@ -10,57 +10,15 @@ namespace rowmax::fuzz {
 
 namespace {
 
-namespace fs = std::filesystem;
-
-// An input is the files' contents, one after the other, each behind two bytes of length.
-constexpr const char* names[] = {
+// An input is the contents of these files.
+constexpr std::array names = {
     "metadata.json",  "centroids.npy",    "bucket_weights.npy",  "0.codes.npy", "0.residuals.npy",
     "doclens.0.json", "ivf.npy",          "ivf_lengths.npy",     "1.codes.npy", "1.residuals.npy",
     "doclens.1.json", "merged_codes.npy", "merged_residuals.npy"};
 
-std::string joined(const std::vector<std::string>& files) {
-    std::string input;
-    for (const std::string& file : files) {
-        input += static_cast<char>(file.size() % 256);
-        input += static_cast<char>(file.size() / 256);
-        input += file;
-    }
-    return input;
-}
-
 std::string array(const char* type, const std::string& shape, const std::string& data) {
     return test::npy(type, shape, data);
 }
-
-/// A folder of this process, written anew for every input.
-class Folder {
-  public:
-    Folder() {
-        std::string name = (fs::temp_directory_path() / "rowmax-fuzz-XXXXXX").string();
-        if (mkdtemp(name.data()) == nullptr) abort();
-        path_ = name;
-    }
-    ~Folder() {
-        std::error_code ignored;
-        fs::remove_all(path_, ignored);
-    }
-    void fill(std::string_view input) const {
-        for (const char* name : names) {
-            fs::remove(path_ / name);  // the old file may still be mapped
-            if (input.size() < 2) continue;
-            const auto byte = [&](std::size_t i) {
-                return static_cast<std::size_t>(static_cast<unsigned char>(input[i]));
-            };
-            const std::size_t size = std::min(byte(0) + 256 * byte(1), input.size() - 2);
-            std::ofstream(path_ / name, std::ios::binary) << input.substr(2, size);
-            input.remove_prefix(2 + size);
-        }
-    }
-    [[nodiscard]] const fs::path& path() const { return path_; }
-
-  private:
-    fs::path path_;
-};
 
 }  // namespace
 
@@ -129,7 +87,7 @@ void search(const io::PlaidIndex& index) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace rowmax;
     static const fuzz::Folder folder;
-    folder.fill(fuzz::text(data, size));
+    folder.fill(fuzz::names, fuzz::text(data, size));
     fuzz::attempt([&] {
         const io::PlaidIndex index = io::PlaidIndex::open(folder.path());
         fuzz::search(index);

@@ -1,9 +1,8 @@
 // load_tokens() on any bytes: which arrays belong together, and the blocks that come out.
-#include "core/sides.hpp"
 #include "fuzz/fuzz.hpp"
+#include "fuzz/token_blocks.hpp"
 #include "io/builders.hpp"
 #include "io/inspect.hpp"
-#include "io/token_source.hpp"
 
 namespace rowmax::fuzz {
 
@@ -27,24 +26,6 @@ std::vector<std::string> seeds() {
                         raw_list<std::int32_t>({1, 2, 0, 3}) + data)};
 }
 
-namespace {
-
-void read_block(const io::TokenBlock& block) {
-    if (block.set.tokens.dtype == DType::i8) return touch(block.set.tokens);  // the core does not take it yet
-    core::Copies copies;
-    const core::Segments segments = core::make_segments(copies, block.set, core::document_names, true);
-    const std::int64_t dim = block.set.tokens.shape[block.set.tokens.ndim - 1];
-    for (std::int64_t i = 0; i < segments.count; ++i) {
-        const core::Segment segment = segments.at(i);
-        for (std::int64_t t = 0; t < segment.length; ++t) {
-            if (segments.keeps(segment, t))
-                touch({segment.data + t * segments.row_stride, block.set.tokens.dtype, {dim}});
-        }
-    }
-}
-
-}  // namespace
-
 }  // namespace rowmax::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -52,17 +33,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const fuzz::MemoryFile file(fuzz::text(data, size));
     fuzz::attempt([&] { io::inspect(file.path()); });
     for (const char* dtype : {"", "bfloat16"}) {
-        fuzz::attempt([&] {
-            const io::TokenSource source =
-                io::load_tokens(file.path(), {.dtype = dtype, .max_inflated_bytes = 1 << 20});
-            if (source.count() > 4096) return;
-            for (std::int64_t first = 0; first < source.count();) {
-                const std::int64_t last = source.block_end(first, 16);
-                fuzz::read_block(source.block(first, last));
-                first = last;
-            }
-            fuzz::read_block(source.all());
-        });
+        fuzz::attempt(
+            [&] { fuzz::read_source(io::load_tokens(file.path(), {.dtype = dtype, .max_inflated_bytes = 1 << 20})); });
     }
     return 0;
 }
