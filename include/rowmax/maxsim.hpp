@@ -79,6 +79,9 @@ struct Device {
     /// the library, which keeps up to 64 MiB.
     void* (*allocate)(void* context, std::size_t bytes) = nullptr;
     void* context = nullptr;
+    /// `allocate` is asked for 0 bytes, too, on either kind of device: by then all arguments are checked, but for what
+    /// an index holds, and nothing has begun, so that one which throws learns what a call wants.
+    bool always_asks = false;
 };
 
 struct Options {

@@ -4,10 +4,10 @@
  * and rowmax/scatter.hpp say what each gives to the bit; here is how C says it. Results are the same on every run, for
  * any number of threads and on both kinds of device, except for sums in any_order.
  *
- * Scratch memory: rowmax_X_workspace takes the arguments of rowmax_X, checks them, and says how many bytes of the
- * device's memory the call needs; rowmax_X then takes so many, at a multiple of 256 bytes. On the CPU that is 0, and
- * only the structs are looked at. With NULL and 0, a CUDA call takes what it needs from a memory pool of the library,
- * which keeps up to 64 MiB.
+ * Scratch memory: rowmax_X_workspace takes the arguments of rowmax_X, checks them as it does, but for what an index
+ * holds, and says how many bytes of the device's memory the call needs, 0 on the CPU; rowmax_X then takes so many, at a
+ * multiple of 256 bytes. With NULL and 0, a CUDA call takes what it needs from a memory pool of the library, which
+ * keeps up to 64 MiB.
  */
 #ifndef ROWMAX_SELECT_H
 #define ROWMAX_SELECT_H

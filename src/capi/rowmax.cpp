@@ -8,24 +8,20 @@
 
 #include "capi/convert.hpp"
 #include "capi/status.hpp"
+#include "capi/workspace.hpp"
 #include "rowmax/maxsim.hpp"
 
 using rowmax::Error;
 using rowmax::ErrorCode;
 using rowmax::TensorView;
 using rowmax::capi::c_view;
+using rowmax::capi::check_workspace;
 using rowmax::capi::guarded;
 using rowmax::capi::request_of;
 using rowmax::capi::require;
 using rowmax::capi::view_of;
 
 namespace {
-
-// CPU kernels keep their scratch memory to themselves; what the caller says must still make sense.
-void check_workspace(const void* workspace, std::size_t bytes) {
-    if (workspace != nullptr || bytes == 0) return;
-    throw Error(ErrorCode::invalid_value, fmt::format("workspace is a null pointer, but workspace_bytes is {}", bytes));
-}
 
 void check_cross(const rowmax::ScoreRequest& request) {
     if (request.pairing == rowmax::Pairing::cross && !request.pair_q.given() && !request.pair_d.given()) return;

@@ -53,7 +53,7 @@ void with_workspace(const Device& device, void* memory, std::size_t bytes, Run r
 template <class Run>
 void ask_for_bytes(const Device& device, std::size_t* bytes, Run run) {
     require(bytes, "bytes");
-    *bytes = device.kind == Device::Kind::cpu ? 0 : WantedBytes::of(device, run);
+    *bytes = WantedBytes::of(device, run);
 }
 
 rowmax::PointRequest points_of(const rowmax_point_request* request) {

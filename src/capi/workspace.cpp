@@ -18,10 +18,13 @@ constexpr std::uintptr_t workspace_alignment = 256;
 
 }  // namespace
 
+void check_workspace(const void* memory, std::size_t bytes) {
+    if (memory != nullptr || bytes == 0) return;
+    refuse_workspace(fmt::format("workspace is a null pointer, but workspace_bytes is {}", bytes));
+}
+
 Workspace::Workspace(void* memory, std::size_t bytes) : memory_(memory), bytes_(bytes) {
-    if (memory == nullptr && bytes != 0) {
-        refuse_workspace(fmt::format("workspace is a null pointer, but workspace_bytes is {}", bytes));
-    }
+    check_workspace(memory, bytes);
     if (reinterpret_cast<std::uintptr_t>(memory) % workspace_alignment != 0) {
         refuse_workspace(fmt::format("workspace must lie at a multiple of {} bytes, got {}", workspace_alignment,
                                      static_cast<const void*>(memory)));
@@ -43,6 +46,7 @@ void* Workspace::hand_out(void* self, std::size_t bytes) {
 
 Device WantedBytes::on(Device device) const {
     device.allocate = &WantedBytes::ask;
+    device.always_asks = true;
     return device;
 }
 

@@ -4,9 +4,13 @@
 #include <cstddef>
 #include <utility>
 
+#include "rowmax/error.hpp"
 #include "rowmax/maxsim.hpp"
 
 namespace rowmax::capi {
+
+/// What a caller says of scratch memory must make sense, whether or not the call needs any.
+void check_workspace(const void* memory, std::size_t bytes);
 
 /// The caller's memory, handed out to the call that is told of it by on().
 class Workspace {
@@ -35,7 +39,7 @@ class WantedBytes {
         } catch (const Asked& asked) {
             return asked.bytes;
         }
-        return 0;  // which it can only do where there is nothing to do
+        throw Error(ErrorCode::internal, "a call did not say how much scratch memory it wants");
     }
 
   private:

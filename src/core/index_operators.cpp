@@ -114,9 +114,7 @@ std::byte* checked_out(const TensorView& out, const TensorView& values, int rank
 void run_on_index(IndexCall& call, bool validate, const Device& device,
                   void (*core::IndexBackend::*task)(const IndexCall&)) {
     const core::IndexBackend& backend = index_backend_of(call.place);
-    if (backend.workspace != nullptr) {
-        core::place_workspace(call.place, device, backend.workspace(call), "an operator on an index");
-    }
+    core::place_workspace(call.place, device, backend.workspace, "an operator on an index", call);
     if (validate) backend.check(call);
     (backend.*task)(call);
 }

@@ -81,15 +81,6 @@ void run_topk(const Problem& problem, const core::Kernel& row, std::int64_t k, s
     write_hits(best, static_cast<Score*>(out.scores), out.index);
 }
 
-/// Scratch memory for a call on a device, where the caller hands it out. `workspace`: how much of it, null for none.
-template <class Results>
-void place_scratch(core::Params& params, std::string_view name,
-                   std::size_t (*workspace)(const core::Params&, const Results&), const Results& results,
-                   const Device& device) {
-    if (workspace == nullptr || device.allocate == nullptr) return;
-    core::place_workspace(params.place, device, workspace(params, results), name);
-}
-
 /// Scratch memory of a top-k on a device: lists, the scores of a chunk, and what the row needs besides.
 class DeviceScratch {
   public:
@@ -182,7 +173,7 @@ void core::score(Problem& problem, const ScoreRequest& request, const ScoreOutpu
     problem.params.wants_index = raw.index != nullptr;
     if (problem.params.pairs.count == 0) return;
     const core::Kernel& row = core::choose(problem.params, request.options.kernel);
-    place_scratch(problem.params, row.name, row.workspace, raw, request.options.device);
+    core::place_workspace(problem.params.place, request.options.device, row.workspace, row.name, problem.params, raw);
     row.score(problem.params, raw);
 }
 
@@ -216,7 +207,8 @@ void score_backward(const ScoreRequest& request, const TensorView& index, const 
     core::check_disjoint(written, read);
     problem.params.backward = true;
     const core::Kernel& row = core::choose(problem.params, request.options.kernel);
-    place_scratch(problem.params, row.name, row.backward_workspace, raw, request.options.device);
+    core::place_workspace(problem.params.place, request.options.device, row.backward_workspace, row.name,
+                          problem.params, raw);
     row.backward(problem.params, raw);
 }
 

@@ -71,19 +71,15 @@ const core::PointBackend& point_backend_of(const core::Place& place) {
 
 void find(PointProblem& problem, const PointOptions& options, const core::ChamferOutputs& to) {
     const core::PointBackend& backend = point_backend_of(problem.params.place);
-    if (backend.nearest_workspace != nullptr) {
-        const std::size_t bytes = backend.nearest_workspace(problem.params, to);
-        core::place_workspace(problem.params.place, options.device, bytes, "nearest points");
-    }
+    core::place_workspace(problem.params.place, options.device, backend.nearest_workspace, "nearest points",
+                          problem.params, to);
     backend.nearest(problem.params, options.kernel, to);
 }
 
 void differentiate(PointProblem& problem, const PointOptions& options, const core::PointGradients& gradients) {
     const core::PointBackend& backend = point_backend_of(problem.params.place);
-    if (backend.backward_workspace != nullptr) {
-        const std::size_t bytes = backend.backward_workspace(problem.params, gradients);
-        core::place_workspace(problem.params.place, options.device, bytes, "gradients of nearest points");
-    }
+    core::place_workspace(problem.params.place, options.device, backend.backward_workspace,
+                          "gradients of nearest points", problem.params, gradients);
     backend.backward(problem.params, gradients);
 }
 

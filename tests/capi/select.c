@@ -136,38 +136,101 @@ static void sums(void) {
     CHECK(total[0][0] == 2 && total[1][0] == 0);
 }
 
-static void nonsense(void) {
+/* A call and the question how much memory it needs refuse the same, and with the same words. */
+#define BOTH_FAIL(name, status, text1, text2, ...)                                \
+    do {                                                                          \
+        size_t asked = 7;                                                         \
+        CHECK_FAILS(name(__VA_ARGS__, NULL, 0), status, text1, text2);            \
+        CHECK_FAILS(name##_workspace(__VA_ARGS__, &asked), status, text1, text2); \
+        CHECK(asked == 7);                                                        \
+    } while (0)
+
+static void nonsense_about_points(void) {
     rowmax_point_request request = points();
+    float value, few[2];
+    rowmax_chamfer_views views;
+    memset(&views, 0, sizeof(views));
+    views.value = out(&value, ROWMAX_FLOAT32, 0);
+    const rowmax_view few_view = out(few, ROWMAX_FLOAT32, 1, 2);
+    BOTH_FAIL(rowmax_chamfer, ROWMAX_INVALID_VALUE, "request", "null", NULL, 0, 0, &views);
+    BOTH_FAIL(rowmax_chamfer, ROWMAX_INVALID_VALUE, "results", "null", &request, 0, 0, NULL);
+    BOTH_FAIL(rowmax_chamfer, ROWMAX_INVALID_VALUE, "reduction", "9", &request, 9, 0, &views);
+    BOTH_FAIL(rowmax_nearest, ROWMAX_INVALID_VALUE, "k", "0", &request, 0, NULL, NULL);
+    BOTH_FAIL(rowmax_nearest, ROWMAX_INVALID_VALUE, "distance", "missing", &request, 1, NULL, NULL);
+    BOTH_FAIL(rowmax_nearest, ROWMAX_INVALID_VALUE, "distance", "[2]", &request, 1, &few_view, NULL);
+    BOTH_FAIL(rowmax_nearest_backward, ROWMAX_INVALID_VALUE, "index", "missing", &request, 1, NULL, NULL, NULL, NULL);
+    BOTH_FAIL(rowmax_chamfer_backward, ROWMAX_INVALID_VALUE, "given", "null", &request, 0, NULL, NULL, NULL);
+    BOTH_FAIL(rowmax_chamfer_backward, ROWMAX_INVALID_VALUE, "grad_p", "[2]", &request, 0, &views, &few_view, NULL);
+    views.distance_p = few_view;
+    BOTH_FAIL(rowmax_chamfer, ROWMAX_INVALID_VALUE, "distance_p", "[2]", &request, 0, 0, &views);
+    views.distance_p.data = NULL;
+    request.metric = 3;
+    BOTH_FAIL(rowmax_chamfer, ROWMAX_INVALID_VALUE, "metric", "3", &request, 0, 0, &views);
+    request = points();
+    request.threads = -2;
+    BOTH_FAIL(rowmax_chamfer, ROWMAX_INVALID_VALUE, "threads", "-2", &request, 0, 0, &views);
+    request = points();
+    request.device.kind = 5;
+    BOTH_FAIL(rowmax_chamfer, ROWMAX_INVALID_VALUE, "device.kind", "5", &request, 0, 0, &views);
+    request = points();
+    request.r.points.shape[1] = 1;
+    BOTH_FAIL(rowmax_chamfer, ROWMAX_INVALID_VALUE, "R", "coordinates", &request, 0, 0, &views);
+    request = points();
+    request.size = 3;
+    BOTH_FAIL(rowmax_chamfer, ROWMAX_INVALID_VALUE, "point_request.size", "rowmax_point_request_init", &request, 0, 0,
+              &views);
+}
+
+static void nonsense_about_indices(void) {
+    const int32_t index[2] = {0, 1};
+    float values[2] = {1, 2}, total[3];
+    const rowmax_view values_view = in(values, ROWMAX_FLOAT32, 1, 2), total_view = out(total, ROWMAX_FLOAT32, 1, 3);
+    rowmax_index_request request = rowmax_index_request_init();
+    BOTH_FAIL(rowmax_invert, ROWMAX_INVALID_VALUE, "index", "missing", &request, NULL, NULL);
+    BOTH_FAIL(rowmax_invert, ROWMAX_INVALID_VALUE, "request", "null", NULL, NULL, NULL);
+    request.index = in(index, ROWMAX_INT32, 1, 2);
+    request.num_destinations = -4;
+    BOTH_FAIL(rowmax_scatter_sum, ROWMAX_INVALID_VALUE, "num_destinations", "-4", &request, &values_view, &total_view);
+    request.num_destinations = 2;
+    BOTH_FAIL(rowmax_invert, ROWMAX_INVALID_VALUE, "row_ptr", "missing", &request, NULL, NULL);
+    BOTH_FAIL(rowmax_scatter_sum, ROWMAX_INVALID_VALUE, "values", "missing", &request, NULL, &total_view);
+    BOTH_FAIL(rowmax_scatter_sum, ROWMAX_INVALID_VALUE, "out", "[3]", &request, &values_view, &total_view);
+    request.threads = -1;
+    BOTH_FAIL(rowmax_scatter_sum, ROWMAX_INVALID_VALUE, "threads", "-1", &request, &values_view, &total_view);
+}
+
+static void nonsense_about_memory(void) {
+    const rowmax_point_request request = points();
+    const rowmax_index_request nothing = rowmax_index_request_init();
     float value;
     rowmax_chamfer_views views;
     memset(&views, 0, sizeof(views));
     views.value = out(&value, ROWMAX_FLOAT32, 0);
-    size_t bytes;
-    CHECK_FAILS(rowmax_chamfer(NULL, 0, 0, &views, NULL, 0), ROWMAX_INVALID_VALUE, "request", "null");
-    CHECK_FAILS(rowmax_chamfer(&request, 0, 0, NULL, NULL, 0), ROWMAX_INVALID_VALUE, "results", "null");
     CHECK_FAILS(rowmax_chamfer_workspace(&request, 0, 0, &views, NULL), ROWMAX_INVALID_VALUE, "bytes", "null");
-    CHECK_FAILS(rowmax_chamfer(&request, 9, 0, &views, NULL, 0), ROWMAX_INVALID_VALUE, "reduction", "9");
+    CHECK_FAILS(rowmax_scatter_sum_workspace(&nothing, NULL, NULL, NULL), ROWMAX_INVALID_VALUE, "bytes", "null");
     CHECK_FAILS(rowmax_chamfer(&request, 0, 0, &views, NULL, 64), ROWMAX_INVALID_VALUE, "workspace", "64");
     CHECK_FAILS(rowmax_chamfer(&request, 0, 0, &views, (char*)NULL + 1, 64), ROWMAX_INVALID_VALUE, "workspace", "256");
-    CHECK_FAILS(rowmax_nearest(&request, 0, NULL, NULL, NULL, 0), ROWMAX_INVALID_VALUE, "k", "0");
-    CHECK_FAILS(rowmax_nearest(&request, 1, NULL, NULL, NULL, 0), ROWMAX_INVALID_VALUE, "distance", "missing");
-    request.metric = 3;
-    CHECK_FAILS(rowmax_chamfer(&request, 0, 0, &views, NULL, 0), ROWMAX_INVALID_VALUE, "metric", "3");
-    request = points();
-    request.device.kind = 5;
-    CHECK_FAILS(rowmax_chamfer(&request, 0, 0, &views, NULL, 0), ROWMAX_INVALID_VALUE, "device.kind", "5");
-    request = points();
-    request.r.points.shape[1] = 1;
-    CHECK_FAILS(rowmax_chamfer(&request, 0, 0, &views, NULL, 0), ROWMAX_INVALID_VALUE, "R", "coordinates");
-    request = points();
-    request.size = 3;
-    CHECK_FAILS(rowmax_chamfer(&request, 0, 0, &views, NULL, 0), ROWMAX_INVALID_VALUE, "point_request.size",
-                "rowmax_point_request_init");
-    const rowmax_index_request nothing = rowmax_index_request_init();
-    CHECK_FAILS(rowmax_invert(&nothing, NULL, NULL, NULL, 0), ROWMAX_INVALID_VALUE, "index", "missing");
-    CHECK_FAILS(rowmax_invert(NULL, NULL, NULL, NULL, 0), ROWMAX_INVALID_VALUE, "request", "null");
-    CHECK_FAILS(rowmax_scatter_sum_workspace(&nothing, NULL, NULL, NULL), ROWMAX_INVALID_VALUE, "bytes", "null");
-    (void)bytes;
+}
+
+/* Whoever asks how much memory a call needs gets no results yet. */
+static void questions_write_nothing(void) {
+    const rowmax_point_request request = points();
+    float value = 7;
+    rowmax_chamfer_views views;
+    memset(&views, 0, sizeof(views));
+    views.value = out(&value, ROWMAX_FLOAT32, 0);
+    size_t bytes = 7;
+    CHECK_OK(rowmax_chamfer_workspace(&request, ROWMAX_SUM, 0, &views, &bytes));
+    CHECK(bytes == 0 && value == 7);
+    const int32_t index[2] = {1, 5}; /* what an index holds is the call's to look at */
+    float values[2] = {1, 2}, total[2] = {7, 7};
+    const rowmax_view values_view = in(values, ROWMAX_FLOAT32, 1, 2), total_view = out(total, ROWMAX_FLOAT32, 1, 2);
+    rowmax_index_request sums = rowmax_index_request_init();
+    sums.index = in(index, ROWMAX_INT32, 1, 2);
+    sums.num_destinations = 2;
+    CHECK_OK(rowmax_scatter_sum_workspace(&sums, &values_view, &total_view, &bytes));
+    CHECK(bytes == 0 && total[0] == 7 && total[1] == 7);
+    CHECK_FAILS(rowmax_scatter_sum(&sums, &values_view, &total_view, NULL, 0), ROWMAX_INVALID_VALUE, "index", "5");
 }
 
 void test_select(void) {
@@ -175,5 +238,8 @@ void test_select(void) {
     chamfer();
     ragged_points();
     sums();
-    nonsense();
+    nonsense_about_points();
+    nonsense_about_indices();
+    nonsense_about_memory();
+    questions_write_nothing();
 }
