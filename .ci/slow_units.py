@@ -2,8 +2,8 @@
 """No C++ file may take more than ten seconds of processor time to compile, and a fifth more on a slow machine; no CUDA
 file, which nvcc compiles once for each architecture, more than a minute.
 
-ninja's log holds wall time, which another process may have stretched: what looks slow there is compiled once more,
-alone, and its processor time counts.
+ninja's log holds wall time, which another process may have stretched: the few that look slowest there are compiled once
+more, alone, and their processor time counts. Where those keep the limit, so do the rest.
 """
 
 import json
@@ -16,15 +16,18 @@ import sys
 
 LIMIT = 12
 CUDA_LIMIT = 60
+MEASURED_AGAIN = 4
 
 
 def slow_outputs(build):
-    """Objects that took longer than the limit, by ninja's log; of repeated builds the last counts."""
+    """Objects that took furthest beyond their limit, by ninja's log; of repeated builds the last counts."""
     took = {}
     for line in (build / ".ninja_log").read_text().splitlines()[1:]:
         start, end, _, output, _ = line.split("\t")
         took[output] = (int(end) - int(start)) / 1000
-    return {output for output, seconds in took.items() if output.endswith(".o") and seconds > limit_of(output[:-2])}
+    excess = {output: seconds / limit_of(output[:-2]) for output, seconds in took.items() if output.endswith(".o")}
+    slow = [output for output in sorted(excess, key=excess.get, reverse=True) if excess[output] > 1]
+    return set(slow[:MEASURED_AGAIN])
 
 
 def limit_of(source):

@@ -65,9 +65,13 @@ class Library:
         self.library = ctypes.CDLL(path or os.environ["ROWMAX_LIBRARY"])
         self.library.rowmax_last_error.restype = ctypes.c_char_p
 
-    def call(self, name, like, *arguments):
+    def workspace(self, name, *arguments):
         size = ctypes.c_size_t()
         self._checked(getattr(self.library, f"{name}_workspace")(*arguments, ctypes.byref(size)))
+        return size
+
+    def call(self, name, like, *arguments):
+        size = self.workspace(name, *arguments)
         assert (size.value > 0) == like.is_cuda or not like.numel()
         guard = 64  # what is not asked for is not touched
         memory = torch.full((size.value + guard,), 0x5A, dtype=torch.uint8, device=like.device)
@@ -141,7 +145,15 @@ class Library:
         return row_ptr, source
 
     def scatter_sum(self, index, values, n, **keywords):
+        arguments, out = self._scatter_arguments(index, values, n, **keywords)
+        self.call("rowmax_scatter_sum", index, *arguments)
+        return out
+
+    def scatter_workspace(self, index, values, n, **keywords):
+        arguments, _ = self._scatter_arguments(index, values, n, **keywords)
+        return self.workspace("rowmax_scatter_sum", *arguments).value
+
+    def _scatter_arguments(self, index, values, n, **keywords):
         out = torch.full((*index.shape[:-1], n, *values.shape[index.ndim :]), 7, dtype=values.dtype, device=index.device)
         request = self.by_index(index, n, **keywords)
-        self.call("rowmax_scatter_sum", index, ctypes.byref(request), ctypes.byref(view(values)), ctypes.byref(view(out)))
-        return out
+        return (ctypes.byref(request), ctypes.byref(view(values)), ctypes.byref(view(out))), out

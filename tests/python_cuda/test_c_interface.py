@@ -142,6 +142,18 @@ def test_no_points(library):
         same(list(library.chamfer(P.to(DEVICE), R.to(DEVICE)).values()), list(want.values()), (n, m, dim))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_sums_in_any_order_take_atomics_where_they_are_faster(library, dtype):
+    """An ordered sum needs room for its sorted sources and atomic additions need none, so the memory tells the path."""
+    sources = 4000
+    index, values = torch.arange(sources, device=DEVICE), torch.ones(sources, device=DEVICE, dtype=dtype)
+    for n, atomic in ((sources, True), (sources // 100, True), (2, False)):
+        ordered = library.scatter_workspace(index % n, values, n)
+        free = library.scatter_workspace(index % n, values, n, any_order=True)
+        assert free < ordered if atomic else free == ordered, (n, free, ordered)
+        assert library.scatter_sum(index % n, values, n, any_order=True).tolist() == [sources / n] * n
+
+
 @pytest.mark.parametrize("batch", [(), (3,), (2, 2)])
 def test_by_an_index(library, batch):
     for sources, n, channels in ((1000, 300, ()), (2000, 3, ()), (500, 400, (3,)), (700, 90, (8,)), (600, 600, (64,)), (0, 5, ())):
