@@ -4,8 +4,8 @@
 #   bench/gpu/run.sh [-o FOLDER] [-b FOLDER] [-c COMMIT] [PART...]
 #
 #   -o FOLDER  where result files and logs go                      (build/gpu)
-#   -b FOLDER  built already: test_cuda, cuda_host_cost, cuda_tile_sizes, rowmax, site/   (else built here, into build/release
-#              and build/gpu)
+#   -b FOLDER  built already: test_cuda, cuda_host_cost, cuda_tile_sizes, rowmax, librowmax.so, site/   (else built here, into
+#              build/release and build/gpu)
 #   -c COMMIT  what it was built from                              (git's HEAD)
 #
 # Parts: tests python compile float16 bfloat16 float32 compressed cases bytes ncu stream compile-training training heads selection
@@ -35,10 +35,11 @@ failed=()
 
 build() {
     cmake --preset release -DROWMAX_CUDA=ON
-    cmake --build --preset release --target test_cuda cuda_host_cost cuda_tile_sizes rowmax_command
+    cmake --build --preset release --target test_cuda cuda_host_cost cuda_tile_sizes rowmax_command rowmax
     "$python" -m pip install --quiet --no-deps --target build/gpu/site --upgrade .
     built=build/gpu
-    cp build/release/tests/cuda/test_cuda build/release/bench/cuda_{host_cost,tile_sizes} build/release/cli/rowmax "$built/"
+    cp -L build/release/tests/cuda/test_cuda build/release/bench/cuda_{host_cost,tile_sizes} build/release/cli/rowmax \
+        build/release/src/librowmax.so "$built/"
 }
 
 device() { nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1 | tr '[:upper:]' '[:lower:]' | tr -cs 'a-z0-9\n' -; }
@@ -78,6 +79,11 @@ run_python() {
         ROWMAX_BINARY=$(realpath "$built/rowmax")
         export ROWMAX_BINARY
         tests+=(tests/cli/test_cuda.py)
+    fi
+    # Without it the tests of the C interface are skipped.
+    if [ -f "$built/librowmax.so" ]; then
+        ROWMAX_LIBRARY=$(realpath "$built/librowmax.so")
+        export ROWMAX_LIBRARY
     fi
     "$python" -c 'import xdist' 2>/dev/null && workers=(-n "${WORKERS:-12}")
     timeout -s INT -k 5 "${TIMEOUT:-90}" "$python" -m pytest "${tests[@]}" -q --tb=short -p no:cacheprovider "${workers[@]}" \
