@@ -17,6 +17,8 @@ from rowmax._options import (
     read_as_bfloat16,
     same_dimension,
     thread_number,
+    tokens_of,
+    unflattened,
 )
 
 BitOrder = Literal["little", "big"]
@@ -34,12 +36,9 @@ def sign_bits(
     """
     one_of("bit_order", bit_order, ("little", "big"))
     framework = framework_of(X, "X")
-    if X.ndim < 2:
-        raise ValueError(f"X must be [..., L, d], got shape {list(X.shape)}")
-    X, lead = flattened(X, 2, out)
+    X, lead = flattened(tokens_of(X), 2, out)
     if lead:
-        bits = sign_bits(X, bit_order, dtype=dtype, threads=threads)
-        return bits.reshape(*lead, *bits.shape[1:])
+        return unflattened(sign_bits(X, bit_order, dtype=dtype, threads=threads), lead)
     call = (bit_order == "big", thread_number(threads), read_as_bfloat16(X, dtype))
     if out is None and (made := framework.dispatched("sign_bits", X, *call)) is not None:
         return made

@@ -119,6 +119,16 @@ def flattened(X: Any, rank: int, out: Any) -> tuple[Any, tuple[int, ...]]:
     return X.reshape(math.prod(lead), *X.shape[X.ndim - rank :]), lead
 
 
+def unflattened(result: Any, lead: tuple[int, ...]) -> Any:
+    return result.reshape(*lead, *result.shape[1:])
+
+
+def tokens_of(X: Any) -> Any:
+    if X.ndim < 2:
+        raise ValueError(f"X must be [..., L, d], got shape {list(X.shape)}")
+    return X
+
+
 def same_dimension(**tokens: Any) -> None:
     """ValueError by the function's own names where two arrays of tokens differ in their last dimension."""
     (first, a), (second, b) = tokens.items()

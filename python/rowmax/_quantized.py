@@ -17,6 +17,8 @@ from rowmax._options import (
     required,
     same_dimension,
     thread_number,
+    tokens_of,
+    unflattened,
 )
 
 Granularity = Literal["token", "document"]
@@ -35,22 +37,25 @@ def quantize_int8(
     nothing. Nothing beyond the results is held.
     """
     one_of("granularity", granularity, ("token", "document"))
-    framework = framework_of(X, "X")
-    if X.ndim < 2:
-        raise ValueError(f"X must be [..., L, d], got shape {list(X.shape)}")
-    X, lead = flattened(X, 2, out)
+    return _quantized("quantize_int8", X, granularity == "document", out, dtype, threads)
+
+
+def _quantized(name: str, X: Any, shared: bool, out: Any, dtype: Any, threads: int | None) -> tuple[Any, Any]:
+    """What a quantiser gives, float8 codes as their bits; `shared`: a scale for a document, or float8's for the whole tensor."""
+    framework, fp8 = framework_of(X, "X"), name == "quantize_fp8"
+    X, lead = flattened(tokens_of(X), 2, out)
     if lead:
-        codes, scale = quantize_int8(X, granularity, dtype=dtype, threads=threads)
-        return codes.reshape(*lead, *codes.shape[1:]), scale.reshape(*lead, *scale.shape[1:])
-    call = (granularity == "document", thread_number(threads), read_as_bfloat16(X, dtype))
-    if out is None and (made := framework.dispatched("quantize_int8", X, *call)) is not None:
+        codes, scale = _quantized(name, X, shared, None, dtype, threads)
+        return unflattened(codes, lead), unflattened(scale, lead) if scale.ndim else scale
+    call = (shared, thread_number(threads), read_as_bfloat16(X, dtype))
+    if out is None and (made := framework.dispatched(name, X, *call)) is not None:
         return made[0], made[1]
     codes, scale = framework.split_out(out, True, "(codes, scale)")
     if out is None:
-        codes = framework.empty(tuple(X.shape), "int8", X)
-        scale = framework.empty(tuple(X.shape[: -2 if granularity == "document" else -1]), "float32", X)
+        codes = framework.empty(tuple(X.shape), "uint8" if fp8 else "int8", X)
+        scale = framework.empty(tuple(X.shape[: -1 if not shared else 0 if fp8 else -2]), "float32", X)
     X, stream = framework.on_stream(framework.detached(X))
-    _native.quantize_int8(X, *call, codes, scale, stream)
+    getattr(_native, name)(X, *call, framework.as_bytes(codes) if fp8 else codes, scale, stream)
     return (framework.finished(codes), framework.finished(scale)) if out is None else (codes, scale)
 
 
@@ -91,23 +96,8 @@ def quantize_fp8(
     """
     one_of("granularity", granularity, ("token", "tensor"))
     framework = framework_of(X, "X")
-    if X.ndim < 2:
-        raise ValueError(f"X must be [..., L, d], got shape {list(X.shape)}")
-    X, lead = flattened(X, 2, out)
-    if lead:
-        codes, scale = quantize_fp8(X, granularity, dtype=dtype, threads=threads)
-        return codes.reshape(*lead, *codes.shape[1:]), scale.reshape(*lead, *scale.shape[1:]) if scale.ndim else scale
-    whole = granularity == "tensor"
-    call = (whole, thread_number(threads), read_as_bfloat16(X, dtype))
-    if out is None and (made := framework.dispatched("quantize_fp8", X, *call)) is not None:
-        return framework.as_float8(made[0]), made[1]
-    codes, scale = framework.split_out(out, True, "(codes, scale)")
-    if out is None:
-        codes = framework.empty(tuple(X.shape), "uint8", X)
-        scale = framework.empty(() if whole else tuple(X.shape[:-1]), "float32", X)
-    X, stream = framework.on_stream(framework.detached(X))
-    _native.quantize_fp8(X, *call, framework.as_bytes(codes), scale, stream)
-    return (framework.as_float8(framework.finished(codes)), framework.finished(scale)) if out is None else (codes, scale)
+    codes, scale = _quantized("quantize_fp8", X, granularity == "tensor", out, dtype, threads)
+    return (framework.as_float8(codes), scale) if out is None else (codes, scale)
 
 
 def maxsim_fp8(

@@ -20,6 +20,7 @@ from rowmax._options import (
     read_as_bfloat16,
     required,
     thread_number,
+    unflattened,
 )
 
 BitOrder = Literal["colbert", "little"]
@@ -44,8 +45,7 @@ def unpack_residual(
         raise ValueError("bytes must be [..., n], got shape []")
     bytes, lead = flattened(bytes, 1, out)
     if lead:
-        values = unpack_residual(bytes, number, bit_order)
-        return values.reshape(*lead, values.shape[-1])
+        return unflattened(unpack_residual(bytes, number, bit_order), lead)
     if out is None and (made := framework.dispatched("unpack_residual", bytes, number, bit_order == "little")) is not None:
         return made
     values, _ = framework.split_out(out, False)

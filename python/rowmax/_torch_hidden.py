@@ -15,15 +15,15 @@ from torch.autograd import forward_ad
 from rowmax import _torch_hidden_cuda
 from rowmax._frameworks import Extras
 from rowmax._torch import TORCH, _autocast, _read_as, refuse_double_backward
+from rowmax._torch_arguments import Signature
 from rowmax._torch_ops import _items, _register, _score_dtype, deliver
 
-_TENSORS = ("q_mask", "d_mask", "cu_seqlens_d")
-_SCALARS: Extras = {"normalize_hidden": False, "validate": None, "threads": 0, "kernel": ""}
-_SCHEMA = (
-    "Tensor Q, Tensor H, Tensor W, Tensor? b, str pairing, " + "".join(f"Tensor? {name}, " for name in _TENSORS)
-    + "bool normalize, bool? validate, int threads, str kernel"
-)  # fmt: skip
-_ARGUMENTS = 5 + len(_TENSORS) + len(_SCALARS)
+_OPTIONS = Signature(
+    ("q_mask", "d_mask", "cu_seqlens_d"),
+    {"normalize_hidden": ("bool", False), "validate": ("bool?", None), "threads": ("int", 0), "kernel": ("str", "")},
+)
+_SCHEMA = "Tensor Q, Tensor H, Tensor W, Tensor? b, str pairing, " + _OPTIONS.schema
+_ARGUMENTS = 5 + len(_OPTIONS)
 
 
 def score(
@@ -35,11 +35,7 @@ def score(
     if wanted and out is not None:
         raise ValueError("out cannot be given when Q, H, W or b requires grad")
     _refuse_tangents(Q, H, W, b)
-    tensors = (extras.get(name) for name in _TENSORS)
-    arguments = (
-        *(t if t is None or isinstance(t, Tensor) else torch.as_tensor(t, device=Q.device) for t in tensors),
-        *(extras.get(name, default) for name, default in _SCALARS.items()),
-    )
+    arguments = _OPTIONS.arguments(extras, Q.device)
     keep = return_index or (wanted and backward != "recompute")
     scores, index = torch.ops.rowmax.score_hidden(Q, H, W, b, pairing, *arguments, keep)
     return deliver(scores, index, return_index, out)
@@ -67,10 +63,8 @@ def _refuse_tangents(*tensors: Tensor | None) -> None:
 
 
 def _extras(W: Tensor, b: Tensor | None, rest: tuple[Any, ...]) -> Extras:
-    tensors = dict(zip(_TENSORS, rest[: len(_TENSORS)], strict=True)) | {"W": W, "b": b}
-    scalars = zip(_SCALARS.items(), rest[len(_TENSORS) :], strict=True)
-    given: Extras = {name: t.detach().resolve_neg() for name, t in tensors.items() if t is not None}
-    return given | {name: value for (name, default), value in scalars if value != default}
+    given = _OPTIONS.extras(rest) | {"W": W} | ({} if b is None else {"b": b})
+    return {name: value.detach().resolve_neg() if isinstance(value, Tensor) else value for name, value in given.items()}
 
 
 # The implementations, and the shapes of their results for tracing.
@@ -107,7 +101,7 @@ def _backward(
 
 
 def _score_fake(Q: Tensor, H: Tensor, W: Tensor, b: Tensor | None, pairing: str, *rest: Any) -> tuple[Tensor, Tensor]:
-    cu_seqlens_d, want_index = rest[_TENSORS.index("cu_seqlens_d")], rest[-1]
+    cu_seqlens_d, want_index = rest[_OPTIONS.tensors.index("cu_seqlens_d")], rest[-1]
     documents = _items(H, cu_seqlens_d)
     shape = _items(Q, None) + documents if pairing == "cross" else documents
     index_shape = [*shape, Q.shape[-2]] if want_index else [0]
@@ -130,7 +124,7 @@ def _backward_fake(
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     Q, H, W, b, pairing, *arguments, want_index = inputs
-    tensors, ctx.scalars = arguments[: len(_TENSORS)], arguments[len(_TENSORS) :]
+    tensors, ctx.scalars = _OPTIONS.split(arguments)
     ctx.save_for_backward(Q, H, W, b, output[1] if want_index else None, *tensors)
     ctx.pairing = pairing
     ctx.set_materialize_grads(False)  # or zeros were made for the index, as large as it is

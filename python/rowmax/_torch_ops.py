@@ -25,34 +25,19 @@ from rowmax import _bits, _quantized, _residual
 from rowmax._frameworks import NUMBERS as _TENSORS
 from rowmax._frameworks import Extras, Framework
 from rowmax._torch import TORCH, gradients, refuse_double_backward, saves_16_bits
+from rowmax._torch_arguments import Signature
 
-_SCALARS: Extras = {
-    "max_seqlen_q": -1, "max_seqlen_d": -1, "normalize": False, "precision": "highest", "validate": None, "threads": 0,
-    "kernel": "", "nbits": 0, "bit_order": "", "normalize_residuals": False,
-    "signs": False, "fp8": False, "sign_bits": 0,
-}  # fmt: skip
-_SCHEMA = (
-    "Tensor Q, Tensor D, str pairing, " + "".join(f"Tensor? {name}, " for name in _TENSORS)
-    + "SymInt max_seqlen_q, SymInt max_seqlen_d, bool normalize, str precision, bool? validate, int threads, str kernel, "
-    "int nbits, str bit_order, bool normalize_residuals, "
-    "bool signs, bool fp8, SymInt sign_bits"
+_OPTIONS = Signature(
+    _TENSORS,
+    {
+        "max_seqlen_q": ("SymInt", -1), "max_seqlen_d": ("SymInt", -1), "normalize": ("bool", False),
+        "precision": ("str", "highest"), "validate": ("bool?", None), "threads": ("int", 0), "kernel": ("str", ""),
+        "nbits": ("int", 0), "bit_order": ("str", ""), "normalize_residuals": ("bool", False), "signs": ("bool", False),
+        "fp8": ("bool", False), "sign_bits": ("SymInt", 0),
+    },
 )  # fmt: skip
-
-
-def _arguments(extras: Extras, device: torch.device | None = None) -> tuple[Any, ...]:
-    """Extras in the order of the schema; what is no tensor yet goes to `device`."""
-    tensors = (extras.get(name) for name in _TENSORS)
-    return (
-        *(t if t is None or isinstance(t, Tensor) else torch.as_tensor(t, device=device) for t in tensors),
-        *(extras.get(name, default) for name, default in _SCALARS.items()),
-    )
-
-
-def _extras(arguments: tuple[Any, ...]) -> Extras:
-    """The inverse of _arguments()."""
-    given = {name: value for name, value in zip(_TENSORS, arguments[: len(_TENSORS)], strict=True) if value is not None}
-    scalars = zip(_SCALARS.items(), arguments[len(_TENSORS) :], strict=True)
-    return given | {name: value for (name, default), value in scalars if value != default}
+_SCHEMA = "Tensor Q, Tensor D, str pairing, " + _OPTIONS.schema
+_arguments, _extras = _OPTIONS.arguments, _OPTIONS.extras
 
 
 def score(Q: Tensor, D: Tensor, pairing: str, extras: Extras, return_index: bool, keep: bool) -> tuple[Tensor, Tensor]:
@@ -310,7 +295,7 @@ def _differentiate_rows(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
     Q, D, pairing, *arguments, want_index, _ = inputs
-    tensors, scalars = arguments[: len(_TENSORS)], arguments[len(_TENSORS) :]
+    tensors, scalars = _OPTIONS.split(arguments)
     ctx.save_for_backward(Q, D, output[1] if want_index else None, *tensors)
     ctx.pairing, ctx.scalars = pairing, scalars
     ctx.set_materialize_grads(False)  # or zeros were made for the index, as large as it is
@@ -319,7 +304,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 
 def _differentiate(ctx: Any, grad_scores: Tensor | None, _: Any) -> tuple[Any, ...]:
     if grad_scores is None:
-        return (None,) * (5 + len(_TENSORS) + len(_SCALARS))
+        return (None,) * (5 + len(_OPTIONS))
     Q, D, index, *tensors = ctx.saved_tensors
     call = (Q, D, ctx.pairing, *tensors, *ctx.scalars)
     for_q, for_d = ctx.needs_input_grad[:2]

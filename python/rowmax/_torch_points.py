@@ -17,35 +17,32 @@ from rowmax import _native
 from rowmax._frameworks import Extras
 from rowmax._points import into, item_count
 from rowmax._torch import TORCH, _needs_dispatcher, apart, refuse_double_backward
+from rowmax._torch_arguments import Signature
 from rowmax._torch_ops import _register, fill
 
-_TENSORS = ("p_mask", "r_mask", "cu_seqlens_p", "cu_seqlens_r")
-_SCALARS: Extras = {"l1": False, "search": "auto", "validate": None, "threads": 0, "kernel": ""}
-_SCHEMA = (
-    "Tensor P, Tensor R, "
-    + "".join(f"Tensor? {name}, " for name in _TENSORS)
-    + "bool l1, str search, bool? validate, int threads, str kernel"
-)
-_GIVEN = 2 + len(_TENSORS) + len(_SCALARS)
+_OPTIONS = Signature(
+    ("p_mask", "r_mask", "cu_seqlens_p", "cu_seqlens_r"),
+    {
+        "l1": ("bool", False), "search": ("str", "auto"), "validate": ("bool?", None), "threads": ("int", 0),
+        "kernel": ("str", ""),
+    },
+)  # fmt: skip
+_SCHEMA = "Tensor P, Tensor R, " + _OPTIONS.schema
+_GIVEN = 2 + len(_OPTIONS)
 
 
 def _arguments(P: Tensor, R: Tensor, extras: Extras) -> tuple[Any, ...]:
     """A call in the order of the schema."""
     if "dtype" in extras:
         P, R = (x.view(torch.bfloat16) if x.dtype is torch.uint16 else x for x in (P, R))
-    tensors = (extras.get(name) for name in _TENSORS)
-    return (
-        P, R, *(t if t is None or isinstance(t, Tensor) else torch.as_tensor(t, device=P.device) for t in tensors),
-        *(extras.get(name, default) for name, default in _SCALARS.items()),
-    )  # fmt: skip
+    return P, R, *_OPTIONS.arguments(extras, P.device)
 
 
 def _native_call(given: tuple[Any, ...]) -> tuple[Tensor, Tensor, Extras]:
     """The inverse of _arguments(), for the native module."""
     P, R, *rest = given
-    extras = {name: t.detach() for name, t in zip(_TENSORS, rest[: len(_TENSORS)], strict=True) if t is not None}
-    scalars = zip(_SCALARS.items(), rest[len(_TENSORS) :], strict=True)
-    return TORCH.detached(P), TORCH.detached(R), extras | {name: value for (name, usual), value in scalars if value != usual}
+    extras = {name: x.detach() if isinstance(x, Tensor) else x for name, x in _OPTIONS.extras(tuple(rest)).items()}
+    return TORCH.detached(P), TORCH.detached(R), extras
 
 
 def _refuse_out(out: Any, *tensors: Tensor) -> None:
@@ -246,15 +243,16 @@ def _save_chamfer(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...])
 
 
 def _save(ctx: Any, given: list[Any], *indices: Tensor) -> None:
-    tensors, ctx.scalars = given[: 2 + len(_TENSORS)], given[2 + len(_TENSORS) :]
-    ctx.save_for_backward(*tensors, *indices)
+    P, R, *rest = given
+    tensors, ctx.scalars = _OPTIONS.split(rest)
+    ctx.save_for_backward(P, R, *tensors, *indices)
     ctx.set_materialize_grads(False)
 
 
 def _saved(ctx: Any) -> tuple[list[Any], list[Tensor]]:
     """The call that was saved, and its indices."""
-    given = [*ctx.saved_tensors[: 2 + len(_TENSORS)], *ctx.scalars]
-    return given, list(ctx.saved_tensors[2 + len(_TENSORS) :])
+    (P, R), (tensors, indices) = ctx.saved_tensors[:2], _OPTIONS.split(ctx.saved_tensors[2:])
+    return [P, R, *tensors, *ctx.scalars], list(indices)
 
 
 def _differentiate_nearest(ctx: Any, grad_distance: Tensor | None, _: Any) -> tuple[Any, ...]:

@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 
 from rowmax import _torch_selection_blocks
-from rowmax._frameworks import NUMBERS as _TENSORS
 from rowmax._frameworks import Extras, Framework
 from rowmax._torch import TORCH, refuse_double_backward
-from rowmax._torch_ops import _SCHEMA, _arguments, _extras, _query_length, _register, _score_dtype, _score_shape
+from rowmax._torch_ops import _OPTIONS, _SCHEMA, _arguments, _extras, _query_length, _register, _score_dtype, _score_shape
 from rowmax._torch_selection_blocks import of_length, through_norm, unit
 
 _OWN = {"topk_tokens": 2, "smooth": 1, "prefixes": 1, "xtr": 2}
@@ -98,8 +97,9 @@ def _save(kind: str) -> Any:
         arguments, ctx.parameters, second = _split(kind, tuple(rest))
         kept = output[1:] if second else ()
         ctx.count = len(inputs)
-        ctx.save_for_backward(Q, D, *arguments[: len(_TENSORS)], *kept)
-        ctx.pairing, ctx.scalars = pairing, arguments[len(_TENSORS) :]
+        tensors, ctx.scalars = _OPTIONS.split(arguments)
+        ctx.save_for_backward(Q, D, *tensors, *kept)
+        ctx.pairing = pairing
         ctx.set_materialize_grads(False)
         ctx.mark_non_differentiable(*output[1:])
 
@@ -110,9 +110,7 @@ def _differentiate(kind: str, gradients: Any) -> Any:
     def differentiate(ctx: Any, grad_scores: Tensor | None, *_: Any) -> tuple[Any, ...]:
         if grad_scores is None:
             return tuple([None] * ctx.count)
-        saved = ctx.saved_tensors
-        Q, D, *tensors = saved[: 2 + len(_TENSORS)]
-        kept = saved[2 + len(_TENSORS) :]
+        (Q, D), (tensors, kept) = ctx.saved_tensors[:2], _OPTIONS.split(ctx.saved_tensors[2:])
         wanted = ctx.needs_input_grad[:2]
         grad_q, grad_d = gradients(ctx, Q, D, (*tensors, *ctx.scalars), kept, grad_scores, *wanted)
         return (grad_q if wanted[0] else None, grad_d if wanted[1] else None, *[None] * (ctx.count - 2))
