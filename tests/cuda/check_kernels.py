@@ -39,8 +39,14 @@ def faults_of(entry, folder):
     return [f"{name}: {match[0]}" for match in pattern.finditer(said)] or ([f"{name}: {said}"] if code else [])
 
 
+def build_commands(build):
+    """As ninja runs them; compile_commands.json leaves out what says where dependencies go, which a cache looks at."""
+    said = subprocess.run(["ninja", "-C", build, "-t", "compdb"], capture_output=True, text=True, check=True).stdout
+    return json.loads(said[said.index("[\n") :])
+
+
 def main():
-    entries = json.loads((pathlib.Path(sys.argv[1]) / "compile_commands.json").read_text())
+    entries = build_commands(sys.argv[1])
     kernels = [entry for entry in entries if entry["file"].endswith(".cu") and "/src/cuda/" in entry["file"]]
     with tempfile.TemporaryDirectory() as name, concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as workers:
         folder = pathlib.Path(name)
